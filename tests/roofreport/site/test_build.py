@@ -17,7 +17,7 @@ from roofreport.cli import main
 from roofreport.gate import Finding, judge
 from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
 from roofreport.history.store import open_store
-from roofreport.io.contract import TIME, packaged
+from roofreport.io.contract import TIME, Better, Metric, packaged
 from roofreport.io.result import State
 from roofreport.site import build, data, overview
 from roofreport.site.data import number, script_text, token
@@ -85,13 +85,13 @@ def test_a_series_of_an_older_toolchain_has_ended(tmp_path: Path) -> None:
     )
 
 
-def _reading(night: int, process: int, value: float | None) -> Reading:
+def _reading(night: int, process: int, value: float | None, doubt: str = "") -> Reading:
     machine, toolchain = Machine("m", "m", {}), Toolchain("t", "t", {})
     started = years.FIRST + timedelta(days=night, hours=process)
     number = 3 * night + process
     run = Run(number, f"digest{number}", started, f"commit{night}", machine, toolchain, {}, "")
     state, reason = (State.FAILED, "it died") if value is None else (State.MEASURED, "")
-    return Reading(run, value, state, reason, False, {"ci": float(process)})
+    return Reading(run, value, state, reason, doubt, {"ci": float(process)})
 
 
 def test_a_night_is_the_median_of_its_processes() -> None:
@@ -107,6 +107,24 @@ def test_a_night_is_the_median_of_its_processes() -> None:
     assert [one.reading.run.digest for one in nights] == ["digest0", "digest3", "digest6", "digest9"]
     assert [one.reading.counters["ci"] for one in nights] == [1.0, 0.0, 1.0, 0.5]
     assert [len(one.processes) for one in nights] == [3, 1, 3, 2]
+
+
+def test_readings_that_distrust_themselves_are_shown_and_not_judged() -> None:
+    rows = [[(1.0, ""), (9.0, "noisy"), (1.2, "")], [(7.0, "noisy"), (9.0, "3 samples")]]
+    readings = [_reading(night, place, *one) for night, row in enumerate(rows) for place, one in enumerate(row)]
+    runs = [one.run for one in readings]
+    series = Series("a", TIME.name, runs[0].machine, runs[0].toolchain)
+    histories = {TIME.name: by_night({series: readings}, runs, TIME)}
+    nights = histories[TIME.name][series]
+    found = [(one.reading.value, one.reading.doubt, one.paced is None) for one in nights]
+    assert found == [(1.1, "", False), (8.0, "noisy; 3 samples", True)]
+    catalogue = data.Catalogue(histories, runs, packaged())
+    own = data.series_data(series, nights, [], [], TIME, catalogue)
+    assert own["doubts"] == {"1": "noisy; 3 samples"}
+    assert [level[2] for level in own["levels"]] == [1.1]
+    assert data.details_data(nights, {})["doubts"] == {"1": "noisy", "3": "noisy", "4": "3 samples"}
+    peaks = by_night({series: readings}, runs, Metric("peak_mem", "B", Better.LOWER, 0.02, noisy=False))
+    assert [one.reading.doubt for one in peaks[series]] == ["", ""], "memory does not follow the clock"
 
 
 def test_a_step_up_is_found_in_the_processes_of_its_night(tmp_path: Path) -> None:
@@ -222,7 +240,7 @@ def test_the_worst_finding_names_a_series() -> None:
         return Finding(series, kind, run, 1.0, 1.1, effect, None, kind)  # type: ignore[arg-type]
 
     assert data.worst_status([], TIME)[0] is data.STEADY
-    assert data.worst_status([finding("noisy"), finding("slower")], TIME)[0].word == "worse"
+    assert data.worst_status([finding("ambiguous"), finding("slower")], TIME)[0].word == "worse"
     assert data.worst_status([finding("slower"), finding("failed")], TIME)[0].word == "failed"
     assert data.status_of(finding("drift", -0.1), TIME).group is data.Group.BETTER
     assert data.status_of(finding("drift"), TIME).group is data.Group.WORSE

@@ -14,6 +14,7 @@ from statistics import median
 from roofreport import units
 from roofreport.compare import abba, command
 from roofreport.compare.command import filter_of, parse
+from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.gate.nightly_runs import roof_rate
 from roofreport.gate.standing import Standing
@@ -98,7 +99,9 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
     finding, stands = suspect.finding, suspect.standing
     logs = [log for result in results if (log := _steady_log(result, finding.series.case, stands, metric)) is not None]
     if not logs:
-        return replace(finding, text=f"{finding.text}; not run again: no process measured it"), is_far(suspect)
+        return replace(finding, text=f"{finding.text}; not run again: no process gave a figure that counts"), is_far(
+            suspect
+        )
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
     text = f"{finding.text}; {len(logs)} more processes: {change}"
     return replace(finding, text=text), median(logs) > repeat_limit(stands)
@@ -113,8 +116,10 @@ def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> 
     """At the pace that the series is held at, above being worse."""
     cases = {key: merged(group) for key, group in result.by_name().items()}
     case = cases.get(name)
-    value = case.value(metric.name) if case is not None and case.state is State.MEASURED else None
-    if case is None or value is None or value <= 0:
+    if case is None or case.state is not State.MEASURED or (metric.noisy and doubt(case)):
+        return None
+    value = case.value(metric.name)
+    if value is None or value <= 0:
         return None
     log = (-1.0 if metric.better is Better.HIGHER else 1.0) * math.log(value)
     follows = stands.follows

@@ -95,7 +95,7 @@ class NightlyRuns:
         for column, readings in enumerate(self.readings):
             for row, reading in readings.items():
                 value = reading.value
-                if value is not None and reading.state is State.MEASURED and 0 < value < math.inf:
+                if value is not None and counts(reading, self.metric) and 0 < value < math.inf:
                     logs[row, column] = sign * math.log(value)
                 if self.metric.noisy:
                     rate, of_memory = roof_rate(reading.counters)
@@ -119,8 +119,14 @@ def is_measured(processes: Iterable[Reading]) -> bool:
     return any(reading.state is State.MEASURED for reading in processes)
 
 
-def mostly_noisy(processes: Sequence[Reading]) -> bool:
-    return 2 * sum(reading.noisy for reading in processes) > len(processes)
+def counts(reading: Reading, metric: Metric) -> bool:
+    """Whether a reading is part of a verdict: it is measured, and its rows do not distrust the time."""
+    return reading.state is State.MEASURED and not (metric.noisy and reading.doubt)
+
+
+def doubts(processes: Iterable[Reading]) -> str:
+    """Why none of the readings counts."""
+    return "; ".join(dict.fromkeys(reading.doubt for reading in processes if reading.doubt))
 
 
 def _positive(value: float | None) -> float:
@@ -216,8 +222,9 @@ def _young(group: NightlyRuns) -> list[str]:
     found = []
     for place, series in enumerate(group.series):
         nights = group.nights(place)
-        count = sum(is_measured(readings) for readings in nights.values())
-        if is_measured(nights.get(last, [])) and count <= standing.FEWEST_NIGHTS:
+        counting = [night for night, readings in nights.items() if any(counts(one, group.metric) for one in readings)]
+        count = len(counting)
+        if last in counting and count <= standing.FEWEST_NIGHTS:
             found.append(f"{printable(series.case)} ({count} of {standing.FEWEST_NIGHTS + 1} nights)")
     if not found:
         return []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from roofreport import units
 from roofreport.gate import nightly_runs
 from roofreport.gate.nightly_runs import NightlyRuns, is_measured
-from roofreport.gate.standing import FENCE_NIGHTS, FEWEST_NIGHTS, Standing, standing_of
+from roofreport.gate.standing import FENCE_NIGHTS, Standing, standing_of
 from roofreport.io.contract import TIME, Better, packaged
 from roofreport.io.result import State
 from roofreport.stats.verdict import relative
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from roofreport.history.records import Annotation, Run, Series
     from roofreport.history.store import Store
 
-Kind = Literal["slower", "faster", "drift", "failed", "vanished", "noisy", "new"]
+Kind = Literal["slower", "faster", "drift", "failed", "vanished", "ambiguous", "new"]
 # Worst first.
-ORDER: tuple[Kind, ...] = ("slower", "drift", "failed", "vanished", "noisy", "faster", "new")
+ORDER: tuple[Kind, ...] = ("slower", "drift", "failed", "vanished", "ambiguous", "faster", "new")
 # Those that make a command exit with 1.
 ALARMS: frozenset[Kind] = frozenset({"slower", "drift", "failed", "vanished"})
 
@@ -42,9 +42,6 @@ class Finding:
     effect: float
     since: Run | None  # the first run of the new level, or without the case, where it is older than `run`
     text: str  # one line for people; may hold untrusted text
-
-
-OFTEN = 0.2  # a share of nightly runs: a series that was noisy in fewer was not noisy before
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def _revision(run: Run) -> str:
 
 
 def others(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Finding]:
-    """Failed, vanished, newly noisy and new series."""
+    """Failed, vanished and new series, and those whose readings of tonight support no verdict."""
     found = []
     for place, series in enumerate(group.series):
         other = _other(group, place, _accepted(group, series.case, remarks))
@@ -162,8 +159,6 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
         return "vanished", f"{text}; if it is meant: tools/report accept", since
     if accepted == 0 and not before:
         return "new", "the first night of its series", None
-    noisy = sum(nightly_runs.mostly_noisy(before[night]) for night in measured)
-    was_quiet = len(measured) >= FEWEST_NIGHTS and noisy <= OFTEN * len(measured)
-    if was_quiet and nightly_runs.mostly_noisy(tonight):
-        return "noisy", f"its samples scatter; in {noisy} of {len(measured)} nights before they did", None
+    if not any(nightly_runs.counts(reading, group.metric) for reading in tonight):
+        return "ambiguous", f"not judged: {printable(nightly_runs.doubts(tonight), 300)}", None
     return None

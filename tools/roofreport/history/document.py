@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
 from roofreport.io.load import result_of
@@ -71,9 +72,9 @@ def readings_of(document: Document, run: Run, metric: str) -> dict[str, Reading]
     found = {}
     for name, repetitions in document.written.by_name().items():
         case = merged(repetitions)
-        value = case.value(metric) if case.state is State.MEASURED else None
-        noisy = case.counters.get("noisy", 0.0) > 0
-        found[name] = Reading(run, value, case.state, case.reason, noisy, case.counters)
+        measured = case.state is State.MEASURED
+        value, why = (case.value(metric), doubt(case)) if measured else (None, "")
+        found[name] = Reading(run, value, case.state, case.reason, why, case.counters)
     return found
 
 

@@ -174,7 +174,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Row], Any]], ...] = (
     ("file", "string", lambda row: row.run.name),
     ("state", "string", lambda row: row.reading.state.value),
     ("reason", "string", lambda row: row.reading.reason),
-    ("noisy", "bool_", lambda row: row.reading.noisy),
+    ("noisy", "bool_", lambda row: row.reading.counters.get("noisy", 0.0) > 0),
     ("seconds", "float64", lambda row: row.seconds),
 )
 # Keeps counters apart from columns of the same name.

@@ -89,7 +89,7 @@ class Reading:
     value: float | None  # median over repetitions, in seconds where it is a time; None: not measured
     state: State
     reason: str
-    noisy: bool
+    doubt: str  # why its rows support no conclusion about its time; empty: they do
     counters: Mapping[str, float] = field(compare=False)
 
 

@@ -142,8 +142,8 @@ def insert_readings(connection: Connection, run: int, readings: Mapping[str, Rea
             "run_id": run,
             "case_id": case,
             "state": reading.state.value,
-            "reason": reading.reason,
-            "noisy": reading.noisy,
+            "reason": reading.reason or reading.doubt,
+            "noisy": bool(reading.doubt),
             "seconds": reading.value,
             "layout_id": layout,
             "counters": struct.pack(f"<{len(reading.counters)}d", *reading.counters.values()),
@@ -275,7 +275,9 @@ class Store:
             if seconds is not None:
                 sound(seconds, float)
             value = seconds if metric == TIME.name else counters.get(metric)
-            reading = Reading(runs[place], value, states[state], reason, noisy, counters)
+            # Earlier programs wrote no reason.
+            reason, doubt = ("", reason or "noisy") if noisy else (reason, "")
+            reading = Reading(runs[place], value, states[state], reason, doubt, counters)
             groups.setdefault((case_id, reading.run.environment), []).append((place, reading))
         found: dict[Series, list[Reading]] = {}
         for (case_id, _), placed in groups.items():

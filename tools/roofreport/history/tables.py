@@ -159,7 +159,7 @@ readings = Table(
     Column("case_id", ForeignKey(cases.c.id), primary_key=True),
     Column("state", Token(12), nullable=False),
     Column("reason", Words, nullable=False),
-    Column("noisy", Boolean, nullable=False),
+    Column("noisy", Boolean, nullable=False),  # measured, but not to be judged: the reason says why
     Column("seconds", Double),  # median over repetitions; null: not measured
     Column("layout_id", ForeignKey(layouts.c.id), nullable=False),
     Column("counters", LargeBinary, nullable=False),  # doubles, little-endian, in the order of the layout

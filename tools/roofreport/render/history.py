@@ -67,12 +67,12 @@ def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Tab
             value = Cell(units.spelled(reading.value, metric.unit), reading.value)
             change = figure(reading.value / last - 1 if last else None, units.percent)
             last = reading.value
-        rows.append((*(cell(reading.run) for _, cell in _RUN), value, change, words("noisy" if reading.noisy else "")))
+        rows.append((*(cell(reading.run) for _, cell in _RUN), value, change, words(reading.doubt, _SHORT)))
     return Table((*(header for header, _ in _RUN), one.metric, "change", ""), tuple(rows))
 
 
 SCHEMA = "roofbench-gate-1"
-_MOST_NEW = 5  # series that begin, by name
+_MOST_NAMED = 5  # of each of _MANY
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,21 @@ class Report:
         return [finding for finding in self.found if finding.kind in ALARMS]
 
 
+# The kinds that may be every case of a night.
+_MANY = {"ambiguous": "not judged: their readings support no verdict", "new": "new"}
+
+
 def gate_table(report: Report) -> Table:
     def of_metric(value: float) -> Cell:
         return cell(value, lambda value: units.spelled(value, report.metric.unit))
 
-    new = [finding for finding in report.found if finding.kind == "new"]
-    named = [finding for finding in report.found if finding.kind != "new"] + new[:_MOST_NEW]
-    rows = [(finding.kind.upper(), finding) for finding in named]
+    rows = [(finding.kind.upper(), finding) for finding in report.found if finding.kind not in _MANY]
+    left = []
+    for kind, are in _MANY.items():
+        some = [finding for finding in report.found if finding.kind == kind]
+        rows += [(kind.upper(), finding) for finding in some[:_MOST_NAMED]]
+        if len(some) > _MOST_NAMED:
+            left.append(f"{len(some) - _MOST_NAMED} more series are {are}")
     rows += [("not confirmed", finding) for finding in report.dismissed]
     columns: Sequence[Column[tuple[str, Finding]]] = (
         ("finding", lambda row: words(row[0])),
@@ -106,7 +114,7 @@ def gate_table(report: Report) -> Table:
         ("since", lambda row: words(_since(row[1].since))),
         ("what", lambda row: words(row[1].text)),
     )
-    return table(rows, columns, [f"{len(new) - _MOST_NEW} more series are new"] if len(new) > _MOST_NEW else [])
+    return table(rows, columns, left)
 
 
 def _since(run: Run | None) -> str:

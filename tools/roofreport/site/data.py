@@ -259,6 +259,11 @@ def _column(values: Sequence[float | None]) -> Any:
     return rounded[0] if rounded and all(value == rounded[0] for value in rounded) else rounded
 
 
+def _doubts(readings: Sequence[Reading]) -> dict[str, str]:
+    """Why readings do not count, by their place."""
+    return {str(place): words(one.doubt, 100) for place, one in enumerate(readings) if one.doubt}
+
+
 def details_data(nights: Sequence[Night], sampled: Mapping[str, Sampling]) -> dict[str, Any]:
     """The processes of all nights, one after another. `sampled`: by the digest of the run."""
     begun = [(night.reading.run.started, one) for night in nights for one in night.processes]
@@ -270,7 +275,7 @@ def details_data(nights: Sequence[Night], sampled: Mapping[str, Sampling]) -> di
         "counters": {words(name, 100): _column([row.get(name) for row in rows]) for name in names},
         "seconds": [int((one.run.started - began).total_seconds()) for began, one in begun],  # into the night
         "states": "".join(_LETTERS[one.state] for one in processes),
-        "noisy": [place for place, one in enumerate(processes) if one.noisy],
+        "doubts": _doubts(processes),
         "samples": [one.histogram for one in samplings],
         "stops": [one.stop for one in samplings],
     }
@@ -305,7 +310,7 @@ _KINDS: Mapping[str, Status] = {
     "slower": Status("worse", "▲", Group.WORSE, 1),
     "drift": Status("drift, worse", "↗", Group.WORSE, 2),
     "vanished": Status("vanished", "○", Group.WORSE, 3),
-    "noisy": Status("noisy", "≈", Group.STEADY, 7),
+    "ambiguous": Status("ambiguous", "≈", Group.STEADY, 7),
     "new": Status("new", "+", Group.STEADY, 8),
     "faster": Status("better", "▼", Group.BETTER, 5),
 }
@@ -319,7 +324,7 @@ def status_of(finding: Finding, metric: Metric) -> Status:
 
 
 def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = STEADY) -> tuple[Status, Finding | None]:
-    """The worst status of one series, which may be slower and noisy at once; `quiet` without a finding."""
+    """The worst status of one series, which may have several findings; `quiet` without a finding."""
     ranked = [(status_of(finding, metric), finding) for finding in findings]
     return min(ranked, key=lambda one: one[0].rank) if ranked else (quiet, None)
 
@@ -410,8 +415,11 @@ def series_data(
         "processes": [number(one.value) for night in nights for one in night.processes],
         "states": "".join(_LETTERS[one.state] for one in readings),
         "reasons": {str(i): words(one.reason) for i, one in enumerate(readings) if one.reason},
-        "noisy": [i for i, one in enumerate(readings) if one.noisy],
-        "levels": [[*one[:2], *map(number, one[2:])] for one in levels_of([one.value for one in readings], metric)],
+        "doubts": _doubts(readings),
+        "levels": [
+            [*one[:2], *map(number, one[2:])]
+            for one in levels_of([None if one.doubt else one.value for one in readings], metric)
+        ],
         "findings": _said_by_gate(findings, nights, metric, catalogue),
         "annotations": _said(annotations, series),
         "bounds": _bounds(readings) if series.metric == TIME.name else {},
@@ -499,7 +507,11 @@ def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalogue: Ca
         "facts": facts(first.context),
         "values": {
             words(metric, 100): [
-                [catalogue.case(one.series.case), *map(number, (one.night.reading.value, one.night.paced, one.width))]
+                [
+                    catalogue.case(one.series.case),
+                    *map(number, (one.night.reading.value, one.night.paced, one.width)),
+                    words(one.night.reading.doubt, 100),
+                ]
                 for one in rows
             ]
             for metric, rows in entries.items()

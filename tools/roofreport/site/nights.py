@@ -40,14 +40,18 @@ class Medians(Mapping[str, float]):
 class Night:
     """One series in one nightly run."""
 
-    reading: Reading  # the median of the processes; its run is the first one of the nightly run
+    reading: (
+        Reading  # the median of the processes that count, or else of all; its run is the first one of the nightly run
+    )
     processes: Sequence[Reading]  # oldest first
     paced: float | None  # the figure that the gate judges: at one pace of the machine; None: not measured
 
 
-def _reading(run: Run, processes: Sequence[Reading]) -> Reading:
-    values = [one.value for one in processes if one.value is not None]
+def _reading(run: Run, processes: Sequence[Reading], metric: Metric) -> Reading:
     states = [one.state for one in processes]
+    counting = [one for one in processes if nightly_runs.counts(one, metric)]
+    chosen = counting or processes
+    values = [one.value for one in chosen if one.value is not None]
     # As to the gate, one failed process makes a failure, and one measured process a figure.
     state = next((one for one in (State.FAILED, State.MEASURED) if one in states), states[-1])
     return Reading(
@@ -55,8 +59,8 @@ def _reading(run: Run, processes: Sequence[Reading]) -> Reading:
         median(values) if values else None,
         state,
         next((one.reason for one in processes if one.state is state and one.reason), ""),
-        nightly_runs.mostly_noisy(processes),
-        processes[0].counters if len(processes) == 1 else Medians([one.counters for one in processes]),
+        "" if counting else nightly_runs.doubts(processes),
+        chosen[0].counters if len(chosen) == 1 else Medians([one.counters for one in chosen]),
     )
 
 
@@ -75,7 +79,11 @@ def by_night(
             logs, _ = standing.by_nightly_run(group.history(place, 0))
             paced = np.exp(np.clip(sign * logs, -700.0, 700.0))
             found[series] = [
-                Night(_reading(firsts[number], own), own, float(paced[number]) if math.isfinite(logs[number]) else None)
+                Night(
+                    _reading(firsts[number], own, metric),
+                    own,
+                    float(paced[number]) if math.isfinite(logs[number]) else None,
+                )
                 for number, own in group.nights(place).items()
             ]
     return found

@@ -164,7 +164,7 @@ def _row(series: Series, nights: Sequence[Night], findings: Sequence[Finding], m
         since=f"{since.started:%Y-%m-%d}" if since else "",
         revision=words(since.revision, 40)[:12] if since else "",
         text=words(finding.text) if finding else young if found is data.YOUNG else "",
-        spark=sparkline([one.value for one in readings]),
+        spark=sparkline([one.value for one in readings if not one.doubt]),
     )
 
 

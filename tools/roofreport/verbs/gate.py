@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 _GATE = """
 findings:
-  SLOWER    outside its fence, and a second run says so too     (exit status 1)
-  DRIFT     its level has changed for the worse, nights ago     (exit status 1)
-  FAILED    the case failed                                     (exit status 1)
-  VANISHED  measured before, not in this night, not accepted    (exit status 1)
-  NOISY     its samples scatter as they did not before
-  FASTER    better than its fence, or than every level before
-  NEW       the first night of its series: a new case, machine or toolchain
+  SLOWER     outside its fence, and a second run says so too     (exit status 1)
+  DRIFT      its level has changed for the worse, nights ago     (exit status 1)
+  FAILED     the case failed                                     (exit status 1)
+  VANISHED   measured before, not in this night, not accepted    (exit status 1)
+  AMBIGUOUS  its rows distrust themselves: noisy, throttled, interrupted, few samples
+  FASTER     better than its fence, or than every level before
+  NEW        the first night of its series: a new case, machine or toolchain
 
 A series is judged from its sixth night on; until then a note counts its nights.
 

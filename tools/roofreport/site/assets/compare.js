@@ -28,8 +28,11 @@
     for (const night of loaded) {
       for (const [place, ...row] of night.values[metric.value] ?? []) found.set(place, [...found.get(place) ?? [], row]);
     }
-    return new Map([...found].map(([place, rows]) =>
-      [place, Object.fromEntries(["value", "paced", "width"].map((name, column) => [name, units.median(rows.map((row) => row[column]))]))]));
+    return new Map([...found].map(([place, rows]) => {
+      const counting = rows.filter((row) => !row[3]), chosen = counting.length ? counting : rows;
+      const medians = ["value", "paced", "width"].map((name, column) => [name, units.median(chosen.map((row) => row[column]))]);
+      return [place, { ...Object.fromEntries(medians), doubt: counting.length ? "" : rows[0][3] }];
+    }));
   };
 
   /** As the gate: a change counts where it is outside the fence around A. */
@@ -38,6 +41,8 @@
     const same = choice(a.value).environment === choice(b.value).environment, change = after.value / before.value - 1;
     // The pace of a night is unknown where its processes measured no roof; another machine has its own.
     const paced = same && before.paced && after.paced ? after.paced / before.paced - 1 : change;
+    const doubt = before.doubt || after.doubt;
+    if (doubt) return { group: "steady", word: `≈ ambiguous: ${doubt}`, change, width: NaN };
     if (before.width === null || after.width === null) return { group: "steady", word: "… too young", change, width: NaN };
     const width = Math.max(before.width, after.width);
     const said = Math.abs(paced - change) < 0.01 ? "" : `, ${units.change(paced)} at one pace`;

@@ -23,11 +23,10 @@ const historyChart = (() => {
     plot.add_layout(new Bokeh.Span({ dimension: "height", location, level: "overlay", ...style }));
 
   const drawReadings = (plot, view, colors) => {
-    const noisy = new Set(view.series.noisy);
     const rows = view.series.values.flatMap((y, place) => y === null ? [] : [{
       place, y, x: view.nights[place].started, day: units.day(view.nights[place].started),
       figure: units.shown(y, view.unit), commit: view.nights[place].revision.slice(0, 12) || "unknown",
-      fill: noisy.has(place) ? colors.back : colors.accent }]);
+      fill: view.series.doubts[place] ? colors.back : colors.accent }]);
     const source = charts.source(columns(rows, "x", "y", "day", "figure", "commit", "fill"));
     const dots = plot.scatter({ field: "x" }, { field: "y" }, {
       source, size: 6, line_color: colors.accent, fill_color: { field: "fill" }, nonselection_alpha: 1 });

@@ -17,14 +17,14 @@ const night = (() => {
         units.shown(row[view.night], view.unit)]);
     const reason = series.reasons[view.night];
     const stops = [...new Set(places.map((place) => details.stops[place]).filter(Boolean))];
-    const noisy = places.filter((place) => details.noisy.includes(place)).length;
+    const doubts = places.map((place) => details.doubts[place]).filter(Boolean);
     return dom.facts([
       ["night", units.moment(one.started)],
       ...(view.process ? [["process", `${view.process}, ${units.moment(one.started + 1e3 * details.seconds[first])}`]] : []),
       [alone ? series.label : `${series.label}, median of ${places.length} processes`, units.shown(value, view.unit)],
       ...bounds,
       ["state", `${STATES[state]}${reason && state === series.states[view.night] ? `: ${reason}` : ""}`],
-      ...(noisy ? [["noisy", alone ? "yes" : `${noisy} of ${places.length} processes`]] : []),
+      ...(doubts.length ? [["not judged", `${alone ? "" : `${doubts.length} of ${places.length} processes: `}${[...new Set(doubts)].join("; ")}`]] : []),
       ["sampling ended", stops.join(", ") || "-"],
       ["commit", one.revision || "unknown"],
     ]);
