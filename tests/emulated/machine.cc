@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -129,6 +130,50 @@ std::mt19937& Random() {
 }
 std::size_t Below(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(Random()); }
 
+// Threads of a block: a bit for each lane of each warp.
+class Lanes {
+ public:
+  void Add(std::size_t thread) { of_warp_[thread / kWarp] |= Bit(thread); }
+  void Remove(std::size_t thread) { of_warp_[thread / kWarp] &= ~Bit(thread); }
+  Lanes operator&(const Lanes& other) const {
+    Lanes both = *this;
+    for (std::size_t warp = 0; warp < of_warp_.size(); ++warp) both.of_warp_[warp] &= other.of_warp_[warp];
+    return both;
+  }
+  std::size_t Count() const {
+    std::size_t count = 0;
+    for (const uint32_t lanes : of_warp_) count += Members(lanes);
+    return count;
+  }
+  // The member before which there are `number` others.
+  std::size_t Member(std::size_t number) const {
+    std::size_t warp = 0;
+    for (; number >= Members(of_warp_[warp]); ++warp) number -= Members(of_warp_[warp]);
+    uint32_t lanes = of_warp_[warp];
+    for (; number > 0; --number) lanes &= lanes - 1;
+    return warp * kWarp + static_cast<std::size_t>(std::countr_zero(lanes));
+  }
+
+ private:
+  static std::size_t Members(uint32_t lanes) { return static_cast<std::size_t>(std::popcount(lanes)); }
+  static uint32_t Bit(std::size_t thread) { return uint32_t{1} << thread % kWarp; }
+  std::array<uint32_t, kMostThreads / kWarp> of_warp_ = {};
+};
+
+// The threads that run ahead of the others: all of them, one warp, all warps but one, one lane of each warp, or all
+// lanes but one. A missing barrier shows only where some threads are far ahead, which fair turns hardly ever are.
+Lanes Favored(std::size_t threads) {
+  const std::size_t kind = Below(5);
+  const std::size_t warp = Below((threads + kWarp - 1) / kWarp);
+  const std::size_t lane = Below(std::min<std::size_t>(threads, kWarp));
+  Lanes favored;
+  for (std::size_t i = 0; i < threads; ++i) {
+    const bool chosen = kind < 3 ? i / kWarp == warp : i % kWarp == lane;
+    if (kind == 0 || chosen == (kind % 2 == 1)) favored.Add(i);
+  }
+  return favored;
+}
+
 std::string Text(const std::source_location& where) {
   const std::string file = where.file_name();
   return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line());
@@ -162,17 +207,18 @@ struct Thread {
 
 class Block {
  public:
-  Block(Place place, const std::function<void()>& kernel) : place_(place), kernel_(kernel), threads_(place.block.x) {}
+  Block(Place place, const std::function<void()>& kernel)
+      : place_(place), kernel_(kernel), threads_(place.block.x), favored_(Favored(place.block.x)) {}
 
   void Run() {
     dl_iterate_phdr(&PoisonIfOwn, nullptr);
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       threads_[i].fiber = TakeFiber();
       threads_[i].fiber->Begin(kernel_);
-      ready_.push_back(i);
+      ready_.Add(i);
     }
     running_block = this;
-    while (!ready_.empty()) Turn();
+    while (ready_.Count() > 0) Turn();
     const auto waits = std::find_if(threads_.begin(), threads_.end(),
                                     [](const Thread& thread) { return thread.state != State::kEnded; });
     if (waits != threads_.end()) {
@@ -203,10 +249,10 @@ class Block {
 
  private:
   void Turn() {
-    const std::size_t chosen = Below(ready_.size());
-    std::swap(ready_[chosen], ready_.back());
-    running_ = ready_.back();
-    ready_.pop_back();
+    const Lanes ahead = ready_ & favored_;
+    const Lanes& among = ahead.Count() > 0 && Below(8) > 0 ? ahead : ready_;
+    running_ = among.Member(Below(among.Count()));
+    ready_.Remove(running_);
     Thread& thread = threads_[running_];
     thread.fiber->Enter();
     if (thread.fiber->ended()) thread.state = State::kEnded;
@@ -223,7 +269,7 @@ class Block {
 
   void Release(std::size_t thread) {
     threads_[thread].state = State::kReady;
-    ready_.push_back(thread);
+    ready_.Add(thread);
   }
 
   void OpenBarrier() {
@@ -259,11 +305,14 @@ class Block {
   Place place_;
   const std::function<void()>& kernel_;
   std::vector<Thread> threads_;
-  std::vector<std::size_t> ready_;
+  const Lanes favored_;
+  Lanes ready_;
   std::size_t running_ = 0;
 };
 
 Block* Block::running_block = nullptr;
+
+unsigned g_first_block = 0;
 
 }  // namespace
 
@@ -277,13 +326,18 @@ uint64_t Exchange(unsigned lanes, uint64_t value, unsigned lane, const std::sour
   return Block::running_block->Exchange(lanes, value, lane, where);
 }
 
+BlocksFrom::BlocksFrom(unsigned x) { g_first_block = x; }
+BlocksFrom::~BlocksFrom() { g_first_block = 0; }
+
 void Run(Index grid, Index block, const std::function<void()>& kernel) {
-  std::vector<std::size_t> order(std::size_t{grid.x} * grid.y * grid.z);
+  const unsigned columns = grid.x - g_first_block;
+  std::vector<std::size_t> order(std::size_t{columns} * grid.y * grid.z);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), Random());
   for (const std::size_t number : order) {
-    const Index of_grid{static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
-                        static_cast<unsigned>(number / grid.x / grid.y)};
+    const Index of_grid{g_first_block + static_cast<unsigned>(number % columns),
+                        static_cast<unsigned>(number / columns % grid.y),
+                        static_cast<unsigned>(number / columns / grid.y)};
     Block(Place{grid, block, of_grid, {0, 0, 0}}, kernel).Run();
   }
 }

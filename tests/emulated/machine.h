@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for a GPU: the threads of a block are fibers that take turns in random order, and the blocks of a grid run
-// one after another in random order. Kernels that rely on unspecified behavior fail: threads of a warp do not move
-// together, shared memory begins as NaN, and threads that do not meet at a barrier or shuffle are a fault.
+// A stand-in for a GPU: the threads of a block are fibers that take turns in random order, some of them ahead of the
+// others, and the blocks of a grid run one after another in random order. Kernels that rely on unspecified behavior
+// fail: threads of a warp do not move together, shared memory begins as NaN, and threads that do not meet at a barrier
+// or shuffle are a fault.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,15 @@ class Fault : public std::runtime_error {
 
 // Runs kernel() once for each thread of the grid. Throws Fault. Nothing else of a kernel may throw.
 void Run(Index grid, Index block, const std::function<void()>& kernel);
+
+// While it lives, only the blocks from this x on run, of grids that would take hours.
+class BlocksFrom {
+ public:
+  explicit BlocksFrom(unsigned x);
+  BlocksFrom(const BlocksFrom&) = delete;
+  BlocksFrom& operator=(const BlocksFrom&) = delete;
+  ~BlocksFrom();
+};
 
 // The seed alone determines the orders of turns.
 void Seed(uint32_t seed);

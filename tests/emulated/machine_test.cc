@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "tests/emulated/faulty_kernels_cuda.h"
+#include "tests/emulated/operand.h"
 
 namespace roofbench::emulated {
 namespace {
@@ -16,11 +18,13 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// In how many of eight orders of turns the two results are wrong.
+constexpr int kOrders = 8;
+
+// In how many of kOrders orders of turns the two results are wrong.
 template <typename Launch>
 int WrongOrders(const Launch& launch, const std::vector<float>& x, const std::vector<float>& expected, bool racy) {
   int wrong = 0;
-  for (uint32_t seed = 1; seed <= 8; ++seed) {
+  for (uint32_t seed = 1; seed <= kOrders; ++seed) {
     Seed(seed);
     std::vector<float> y(expected.size());
     EXPECT_EQ(launch(y.data(), x.data(), racy), cudaSuccess);
@@ -39,16 +43,28 @@ TEST(Machine, CatchesAReadBeforeTheWrite) {
   const std::vector<float> x = Numbers(kFaultyThreads);
   const std::vector<float> expected(x.rbegin(), x.rend());
   EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, false), 0);
-  EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, true), 8);
+  EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, true), kOrders);
+}
+
+// The sums of the two halves of x, each as often as it has numbers.
+std::vector<float> SumsOfHalves(const std::vector<float>& x) {
+  const auto half = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::vector<float> sums(x.size() / 2, std::accumulate(x.begin(), half, 0.0F));
+  sums.resize(x.size(), std::accumulate(half, x.end(), 0.0F));
+  return sums;
 }
 
 TEST(Machine, CatchesAWriteBeforeTheRead) {
   const std::vector<float> x = Numbers(2 * kFaultyThreads);
-  const auto half = x.begin() + kFaultyThreads;
-  std::vector<float> expected(kFaultyThreads, std::accumulate(x.begin(), half, 0.0F));
-  expected.resize(x.size(), std::accumulate(half, x.end(), 0.0F));
-  EXPECT_EQ(WrongOrders(LaunchTwoSums, x, expected, false), 0);
-  EXPECT_EQ(WrongOrders(LaunchTwoSums, x, expected, true), 8);
+  EXPECT_EQ(WrongOrders(LaunchTwoSums, x, SumsOfHalves(x), false), 0);
+  EXPECT_EQ(WrongOrders(LaunchTwoSums, x, SumsOfHalves(x), true), kOrders);
+}
+
+// One warp must be a whole reduction ahead of a thread.
+TEST(Machine, CatchesAMissingBarrierBetweenTwoReductions) {
+  const std::vector<float> x = Numbers(2 * kReductionThreads);
+  EXPECT_EQ(WrongOrders(LaunchTwoReductions, x, SumsOfHalves(x), false), 0);
+  EXPECT_GE(WrongOrders(LaunchTwoReductions, x, SumsOfHalves(x), true), 1);
 }
 
 TEST(Machine, TrapsABarrierThatNotAllThreadsMeet) {
@@ -62,6 +78,10 @@ TEST(Machine, TrapsABarrierThatNotAllThreadsMeet) {
 
 TEST(Machine, TrapsAShuffleThatALaneStaysAwayFrom) {
   EXPECT_THAT(LaunchLonelyShuffle, ThrowsMessage<Fault>(HasSubstr("waits forever at faulty_kernels.cu:")));
+}
+
+TEST(Machine, TrapsALaunchOnTheDefaultStream) {
+  EXPECT_THAT(LaunchOnTheDefaultStream, ThrowsMessage<Fault>(HasSubstr("not the caller's")));
 }
 
 TEST(Machine, TrapsAVectorThatIsNotAligned) {
@@ -78,21 +98,27 @@ TEST(Machine, ContinuesAfterAFault) {
   EXPECT_EQ(WrongOrders(LaunchReverse, x, {x.rbegin(), x.rend()}, false), 0);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-TEST(MachineDeathTest, CatchesAReadPastTheEnd) {
-  const std::vector<float> x = Numbers(7);
+TEST(MachineDeathTest, CatchesAnAccessOutsideAnOperand) {
+  const Operand<float> x(std::span<const float>(Numbers(8)));
   float y = 0;
-  EXPECT_DEATH(LaunchLoadOfFour(&y, x.data() + 4), "heap-buffer-overflow");
+  EXPECT_DEATH(LaunchLoadOfFour(&y, x.end()), "outside its operands");
+  EXPECT_DEATH(LaunchLoadOfFour(&y, x.data() - 1024), "outside its operands");
 }
-#endif
+
+TEST(Machine, ReadsNanBetweenAnOperandAndItsGuard) {
+  const Operand<float> x(std::span<const float>(Numbers(7)));
+  float y = 0;
+  LaunchLoadOfFour(&y, x.data() + 4);
+  EXPECT_TRUE(std::isnan(y)) << y;
+}
 
 TEST(Machine, RefusesTheShapesThatADeviceRefuses) {
   const auto nothing = [] {};
   void (*const kernel)() = nothing;
-  EXPECT_EQ(cudaLaunchKernel(kernel, 1, 1025, nullptr, 0, nullptr), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaLaunchKernel(kernel, 1, 1025, nullptr, 0, CallersStream()), cudaErrorInvalidConfiguration);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  EXPECT_EQ(cudaLaunchKernel(kernel, dim3(1, 65536), 32, nullptr, 0, nullptr), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaLaunchKernel(kernel, dim3(1, 65536), 32, nullptr, 0, CallersStream()), cudaErrorInvalidConfiguration);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
 }
 

@@ -17,8 +17,12 @@ constexpr double kFp32 = 2e-6;
 template <typename T>
 constexpr RowType kType = std::is_same_v<T, float> ? RowType::kFp32 : RowType::kBf16;
 
-// Columns that fill a warp, a block, all registers of one, and remainders of each.
-class Rows : public testing::TestWithParam<int64_t> {
+struct RowsShape {
+  int64_t cols;
+  int64_t skipped = 0;  // rows before the tested ones
+};
+
+class Rows : public testing::TestWithParam<RowsShape> {
  protected:
   // Calls visit(row, column of the first) for each row.
   template <typename Visit>
@@ -28,18 +32,31 @@ class Rows : public testing::TestWithParam<int64_t> {
     return exact;
   }
   template <typename T>
-  double Mean(const std::vector<T>& x, int64_t first, double shift, int power) const {
+  double Mean(const Operand<T>& x, int64_t first, double shift, int power) const {
     double sum = 0;
     for (int64_t i = 0; i < cols_; ++i) sum += std::pow(Value(x[static_cast<std::size_t>(first + i)]) - shift, power);
     return sum / static_cast<double>(cols_);
+  }
+
+  // y of x, from tensors that also have the skipped rows.
+  template <typename T, typename Launch>
+  Operand<T> Run(const Operand<T>& x, const Launch& launch) const {
+    const int64_t rows = GetParam().skipped + kRows;
+    const Operand<T> from(static_cast<std::size_t>(rows * cols_));
+    const Operand<T> to(from.size());
+    std::ranges::copy(x, from.end() - x.size());
+    const BlocksFrom tested(static_cast<unsigned>(GetParam().skipped));
+    EXPECT_EQ(launch(to.data(), from.data(), rows), cudaSuccess);
+    return Operand<T>(std::span<const T>(to.end() - x.size(), to.end()));
   }
 
   template <typename T>
   void RmsNorm() const {
     const auto x = Normal<T>(kRows * cols_, 3, 1);
     const auto weight = Normal<float>(cols_, 1, 2);
-    auto y = Nothing<T>(kRows * cols_);
-    ASSERT_EQ(LaunchRmsNorm(kType<T>, y.data(), x.data(), weight.data(), kRows, cols_, kEpsilon, nullptr), cudaSuccess);
+    const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
+      return LaunchRmsNorm(kType<T>, to, from, weight.data(), rows, cols_, kEpsilon, CallersStream());
+    });
     ExpectNear(y, Exact([&](double* to, int64_t first) {
                  const double scale = 1 / std::sqrt(Mean(x, first, 0, 2) + kEpsilon);
                  for (int64_t i = 0; i < cols_; ++i) to[i] = At(x, first + i) * scale * At(weight, i);
@@ -52,10 +69,9 @@ class Rows : public testing::TestWithParam<int64_t> {
     const auto x = Normal<T>(kRows * cols_, 3, 3);
     const auto weight = Normal<float>(cols_, 1, 4);
     const auto bias = Normal<float>(cols_, 0, 5);
-    auto y = Nothing<T>(kRows * cols_);
-    ASSERT_EQ(
-        LaunchLayerNorm(kType<T>, y.data(), x.data(), weight.data(), bias.data(), kRows, cols_, kEpsilon, nullptr),
-        cudaSuccess);
+    const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
+      return LaunchLayerNorm(kType<T>, to, from, weight.data(), bias.data(), rows, cols_, kEpsilon, CallersStream());
+    });
     ExpectNear(y, Exact([&](double* to, int64_t first) {
                  const double mean = Mean(x, first, 0, 1);
                  const double scale = 1 / std::sqrt(Mean(x, first, mean, 2) + kEpsilon);
@@ -69,8 +85,9 @@ class Rows : public testing::TestWithParam<int64_t> {
   template <typename T>
   void Softmax() const {
     const auto x = Normal<T>(kRows * cols_, 3, 6);
-    auto y = Nothing<T>(kRows * cols_);
-    ASSERT_EQ(LaunchSoftmax(kType<T>, y.data(), x.data(), kRows, cols_, nullptr), cudaSuccess);
+    const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
+      return LaunchSoftmax(kType<T>, to, from, rows, cols_, CallersStream());
+    });
     ExpectNear(y, Exact([&](double* to, int64_t first) {
                  double sum = 0;
                  for (int64_t i = 0; i < cols_; ++i) sum += std::exp(At(x, first + i));
@@ -81,10 +98,10 @@ class Rows : public testing::TestWithParam<int64_t> {
 
  private:
   template <typename T>
-  static double At(const std::vector<T>& values, int64_t i) {
+  static double At(const Operand<T>& values, int64_t i) {
     return Value(values[static_cast<std::size_t>(i)]);
   }
-  const int64_t cols_ = GetParam();
+  const int64_t cols_ = GetParam().cols;
 };
 
 TEST_P(Rows, RmsNorm) {
@@ -100,13 +117,20 @@ TEST_P(Rows, Softmax) {
   Softmax<Bf16>();
 }
 
-INSTANTIATE_TEST_SUITE_P(Columns, Rows, testing::Values(8, 56, 256, 1032, 2048, 4096, 8200, 32768));
+// Columns that fill a warp, a block, all registers of one, and remainders of each.
+INSTANTIATE_TEST_SUITE_P(Columns, Rows,
+                         testing::Values(RowsShape{8}, RowsShape{56}, RowsShape{256}, RowsShape{1032}, RowsShape{2048},
+                                         RowsShape{4096}, RowsShape{8200}, RowsShape{32768}));
+// 32 bits cannot number their elements.
+INSTANTIATE_TEST_SUITE_P(Large, Rows,
+                         testing::Values(RowsShape{256, int64_t{1} << 23}, RowsShape{256, int64_t{1} << 24}));
 
 TEST(RowsShapes, UnsupportedOnesAreRefused) {
   float x[16] = {};
-  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 12, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 2 * kernels::kMostRowColumns, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 0, 8, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 12, CallersStream()), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 2 * kernels::kMostRowColumns, CallersStream()),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 0, 8, CallersStream()), cudaErrorInvalidValue);
 }
 
 }  // namespace

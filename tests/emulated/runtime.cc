@@ -25,6 +25,11 @@ std::vector<Access>*& Recorder() {
   return recorder;
 }
 
+cudaStream_t CallersStream() {
+  static char stream;
+  return &stream;
+}
+
 cudaError_t& LastError() {
   static cudaError_t error = cudaSuccess;
   return error;

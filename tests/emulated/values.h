@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands for kernels, of exactly their size: AddressSanitizer detects accesses beyond.
+// Values of operands, and how close a result must be.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/kernels/simd/floats.h"
+#include "tests/emulated/operand.h"
 
 namespace roofbench::emulated {
 
@@ -25,31 +26,33 @@ inline constexpr double kRounding<float> = 0x1p-24;
 
 // NaN: a result that was never written.
 template <typename T>
-std::vector<T> Nothing(int64_t count) {
-  return std::vector<T>(static_cast<std::size_t>(count), kernels::Rounded<T>(NAN));
+Operand<T> Nothing(int64_t count) {
+  Operand<T> values(static_cast<std::size_t>(count));
+  std::ranges::fill(values, kernels::Rounded<T>(NAN));
+  return values;
 }
 
 template <typename T>
-std::vector<T> Normal(int64_t count, double mean, uint32_t seed) {
+Operand<T> Normal(int64_t count, double mean, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(mean, 1);
-  std::vector<T> values(static_cast<std::size_t>(count));
+  Operand<T> values(static_cast<std::size_t>(count));
   for (T& value : values) value = kernels::Rounded<T>(static_cast<float>(normal(random)));
   return values;
 }
 
 template <typename T>
-std::vector<T> Uniform(int64_t count, int least, int most, uint32_t seed) {
+Operand<T> Uniform(int64_t count, int least, int most, uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> uniform(least, most);
-  std::vector<T> values(static_cast<std::size_t>(count));
+  Operand<T> values(static_cast<std::size_t>(count));
   for (T& value : values) value = static_cast<T>(uniform(random));
   return values;
 }
 
 // `fp32` is the error that sums in fp32 may add, relative to the largest result.
 template <typename T>
-void ExpectNear(const std::vector<T>& actual, const std::vector<double>& exact, double fp32, const std::string& what) {
+void ExpectNear(const Operand<T>& actual, const std::vector<double>& exact, double fp32, const std::string& what) {
   ASSERT_EQ(actual.size(), exact.size()) << what;
   double largest = 0;
   for (const double value : exact) largest = std::max(largest, std::abs(value));

@@ -51,6 +51,8 @@ struct Access {
 };
 // Where accesses are recorded; nullptr: nowhere.
 std::vector<Access>*& Recorder();
+// The stream of every launch: one on another stream, such as the default one, is a fault.
+cudaStream_t CallersStream();
 // The error that the next cudaGetLastError takes.
 cudaError_t& LastError();
 cudaError_t Checked(dim3 grid, dim3 block);
@@ -64,8 +66,9 @@ void Call(void (*kernel)(Parameters...), [[maybe_unused]] void** arguments, std:
 
 template <typename... Parameters>
 cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
-                             std::size_t /*shared_bytes*/, cudaStream_t /*stream*/) {
+                             std::size_t /*shared_bytes*/, cudaStream_t stream) {
   namespace emulated = roofbench::emulated;
+  if (stream != emulated::CallersStream()) throw emulated::Fault("a launch on a stream that is not the caller's");
   if (const cudaError_t error = emulated::Checked(grid, block); error != cudaSuccess) {
     return emulated::LastError() = error;
   }
