@@ -244,7 +244,11 @@ absl::Status SupportsPrompts(const Point& at, const Device& device) {
     absl::Status status = SupportsDraft(at, prompts->ids.size(), prompts->longest(), device);
     if (!status.ok()) return status;
   }
-  return SupportsModel(GenerateAt(at), device);
+  for (const TokenIds& prompt : prompts->ids) {
+    const Point one = GenerateAt(at).With("prompt", absl::StrCat(prompt.size()));
+    if (absl::Status status = SupportsModel(one, device); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 // Runs it once to find the ends of the texts.

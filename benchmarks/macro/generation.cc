@@ -165,8 +165,7 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
 namespace {
 
 // Ragged texts one by one, so that the reference does not share their computation.
-template <typename Logits>
-at::Tensor OfTexts(Logits logits, const GenerationCase& o) {
+at::Tensor OfTexts(at::Tensor (*logits)(const LoadedModel&, const ReadTokens&), const GenerationCase& o) {
   // A search ends with the caches of other texts.
   const models::KvCache* const cache = o.generation.searches() ? nullptr : o.generation.decoder().keys_and_values();
   std::vector<at::Tensor> rows;
@@ -174,7 +173,8 @@ at::Tensor OfTexts(Logits logits, const GenerationCase& o) {
   for (const at::Tensor& texts : o.generation.Read()) {
     std::optional<models::KvCache> own;
     if (cache != nullptr) own = cache->Of(first, texts.size(0));
-    rows.push_back(logits(*o.model, texts, own ? &*own : nullptr));
+    const int64_t prompt = o.generation.lengths()[static_cast<std::size_t>(first)];
+    rows.push_back(logits(*o.model, {texts, prompt, own ? &*own : nullptr}));
     first += texts.size(0);
   }
   return at::cat(rows);

@@ -135,6 +135,11 @@ absl::Status SupportsModel(const Point& at, const Device& device) {
   if (!config.ok()) return config.status();
   if (absl::Status status = CheckKeep(at); !status.ok()) return status;
   if (absl::Status status = models::CheckStorage(*config, StorageAt(at)); !status.ok()) return status;
+  if (at.Has("prompt") && at.Has("new")) {
+    const int64_t prompt = at.Int("prompt");
+    const int64_t read = prompt + at.Int("new") - 1;
+    if (absl::Status status = models::CheckGrowth(*config, prompt, read); !status.ok()) return status;
+  }
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) {
     if (absl::Status status = GpuKernelsSupport(device); !status.ok()) return status;
   }
@@ -297,37 +302,50 @@ Tolerance LogitTolerance(const LoadedModel& model) {
           .amplification = amplification};
 }
 
+// Reads the tokens as the decoder did, if that makes a difference, and returns the last logits.
+at::Tensor LogitsBy(models::EagerDecoder& decoder, const models::DecoderConfig& config, const ReadTokens& read) {
+  const int64_t length = read.tokens.size(1);
+  const bool differs = length > config.FixedLength().value_or(length);
+  const int64_t first = differs ? read.at_once : length;
+  at::Tensor logits = decoder.Append(read.tokens.narrow(1, 0, first).contiguous());
+  if (first < length) logits = decoder.AppendOneByOne(read.tokens.narrow(1, first, length - first).contiguous());
+  return logits.clone();
+}
+
 }  // namespace
 
-at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens, const models::KvCache* cache) {
+at::Tensor ExactLogits(const LoadedModel& model, const ReadTokens& read) {
   const at::NoGradGuard no_grad;
-  const models::KvCache* const attended = Attended(cache);
-  models::EagerDecoder decoder(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact, attended);
-  at::Tensor logits = decoder.Append(tokens.contiguous()).clone();
+  const models::KvCache* const attended = Attended(read.cache);
+  const int64_t batch = read.tokens.size(0);
+  const int64_t length = read.tokens.size(1);
+  models::EagerDecoder decoder(model.weights, batch, length, models::Arithmetic::kExact, attended);
+  at::Tensor logits = LogitsBy(decoder, model.weights.config, read);
   // A NaN reference would agree with a NaN result.
   TORCH_CHECK(logits.isfinite().all().item<bool>(),
               "the model's logits are not all finite, not even in fp32: its weights are broken");
   if (attended == nullptr) return logits;
   const double tolerance = RelativeTolerance(LogitTolerance(model));
-  absl::Status rounding = attended->CheckRounding(decoder.cache(), tokens.size(1), tolerance);
+  absl::Status rounding = attended->CheckRounding(decoder.cache(), length, tolerance);
   if (!rounding.ok()) {
     // As for logits (Case::rounded): three times the effect of rounding operations on these keys and values.
     constexpr double kOtherRoundings = 3;
-    models::EagerDecoder rounded(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kRounded, attended);
-    rounded.Append(tokens.contiguous());
-    const double change = decoder.cache().LargestChange(rounded.cache(), tokens.size(1));
-    rounding = attended->CheckRounding(decoder.cache(), tokens.size(1), std::max(tolerance, kOtherRoundings * change));
+    models::EagerDecoder rounded(model.weights, batch, length, models::Arithmetic::kRounded, attended);
+    LogitsBy(rounded, model.weights.config, read);
+    const double change = decoder.cache().LargestChange(rounded.cache(), length);
+    rounding = attended->CheckRounding(decoder.cache(), length, std::max(tolerance, kOtherRoundings * change));
   }
   TORCH_CHECK(rounding.ok(), rounding.message());
   return logits;
 }
 
-at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens, const models::KvCache* cache) {
+at::Tensor RoundedLogits(const LoadedModel& model, const ReadTokens& read) {
   const at::NoGradGuard no_grad;
   models::DecoderWeights weights = model.weights;  // shares the tensors
   weights.storage.int8_cache = false;
-  models::EagerDecoder decoder(weights, tokens.size(0), tokens.size(1), models::Arithmetic::kRounded, Attended(cache));
-  return decoder.Append(tokens.contiguous()).clone();
+  models::EagerDecoder decoder(weights, read.tokens.size(0), read.tokens.size(1), models::Arithmetic::kRounded,
+                               Attended(read.cache));
+  return LogitsBy(decoder, model.weights.config, read);
 }
 
 void DescribeAttention(std::optional<int64_t> backend, Case& built) {

@@ -61,12 +61,19 @@ struct LoadedDecoder {
 // for the lengths of the point's prompt and of its steps.
 absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Inputs& in, int64_t piece = 1);
 
-// The logits after `tokens` [batch, n] in fp32 arithmetic on the dequantized weights. `cache`: of the decoder that has
-// read these tokens; in 8 bits it is checked, and the logits are those for its keys and values. nullptr: unknown.
-at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens, const models::KvCache* cache);
+// What a decoder has read.
+struct ReadTokens {
+  at::Tensor tokens;                       // [batch, n]
+  int64_t at_once = 0;                     // the first of them; the others followed one by one
+  const models::KvCache* cache = nullptr;  // of the decoder; nullptr: unknown
+};
+
+// The logits after these tokens in fp32 arithmetic on the dequantized weights. A cache in 8 bits is checked, and the
+// logits are those for its keys and values.
+at::Tensor ExactLogits(const LoadedModel& model, const ReadTokens& read);
 // The same with the results of operations rounded to the model's format: the expected error of a correct decoder. With
 // an unknown cache in 8 bits, the error includes the effect of all its roundings.
-at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens, const models::KvCache* cache);
+at::Tensor RoundedLogits(const LoadedModel& model, const ReadTokens& read);
 
 // Figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);

@@ -75,6 +75,8 @@ struct Prefill {
   at::Tensor tokens;  // [batch, prompt]
   at::Tensor y = {};  // the logits
 
+  ReadTokens Read() const { return {tokens, tokens.size(1), loaded.decoder->keys_and_values()}; }
+
   void Run(timing::PhaseMarker& marker) {
     const observe::Range range("prefill");
     phases.Run(*loaded.decoder, marker, [this] {
@@ -97,12 +99,8 @@ const Registration kPrefill =
           const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), at.Int("prompt")});
           return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/false), tokens};
         })
-        .Reference([](const Prefill& o) {
-          return ExactLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values());
-        })
-        .Rounded([](const Prefill& o) {
-          return RoundedLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values());
-        })
+        .Reference([](const Prefill& o) { return ExactLogits(*o.loaded.model, o.Read()); })
+        .Rounded([](const Prefill& o) { return RoundedLogits(*o.loaded.model, o.Read()); })
         .Details([](const Point& at, const std::shared_ptr<Prefill>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
@@ -153,9 +151,9 @@ struct Decode {
   }
 
   // With the keys and values of the checked tokens.
-  const models::KvCache* CheckedCache() const {
+  ReadTokens Read() const {
     Logits();
-    return loaded.decoder->keys_and_values();
+    return {tokens, tokens.size(1) - 1, loaded.decoder->keys_and_values()};
   }
 };
 
@@ -183,8 +181,8 @@ const Registration kDecode =
         })
         .Operands(DecodeAt)
         .Result([](const Decode& o) { return o.Logits(); })
-        .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens, o.CheckedCache()); })
-        .Rounded([](const Decode& o) { return RoundedLogits(*o.loaded.model, o.tokens, o.CheckedCache()); })
+        .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.Read()); })
+        .Rounded([](const Decode& o) { return RoundedLogits(*o.loaded.model, o.Read()); })
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);

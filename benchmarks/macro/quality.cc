@@ -99,6 +99,8 @@ struct Quality {
   int64_t agreed = 0;    // greedy tokens
   models::TextScore score = {};
 
+  ReadTokens Read() const { return {text, 1, loaded.decoder->keys_and_values()}; }
+
   const at::Tensor& ReadToken(int64_t i) { return y = loaded.decoder->AppendOne(read.select(0, i)); }
 
   void Run(timing::PhaseMarker& /*marker*/) {
@@ -174,11 +176,8 @@ const Registration kQuality =
           return StoredAt(GenerateAt(at)).TokensCost(1, 0, length, length + at.Number("new"));
         })
         .Operands(QualityAt)
-        .Reference(
-            [](const Quality& o) { return ExactLogits(*o.loaded.model, o.text, o.loaded.decoder->keys_and_values()); })
-        .Rounded([](const Quality& o) {
-          return RoundedLogits(*o.loaded.model, o.text, o.loaded.decoder->keys_and_values());
-        })
+        .Reference([](const Quality& o) { return ExactLogits(*o.loaded.model, o.Read()); })
+        .Rounded([](const Quality& o) { return RoundedLogits(*o.loaded.model, o.Read()); })
         .Details(Describe)
         .Points(Suite::kFull, {{"precision", {"int8", "int4"}}, {"activations", {"int8"}}, {"new", {64}}})
         .Points(Suite::kFull, {{"precision", {"fp32", "bf16", "fp16", "int8", "int4", "llm_int8"}}, {"new", {64}}});

@@ -214,7 +214,9 @@ class UntrustedCheckpoint {
     static const Json odd = Json::parse(R"([0, -1, 1, 2, 3, 4, 7, 16, 4194304, 4294967296, 1e308, 1e-308, -0.0, 1.5,
         9223372036854775807, -9223372036854775808, 18446744073709551615, true, false, null,
         "", "x", "\u001b[31m", "8", "gptq", "awq", [], [1, "x", -5, 1e300], {}, {"rope_type": "llama3"},
-        {"type": "yarn"}, {"quant_method": "gptq", "bits": 4, "group_size": -1},
+        {"type": "yarn"}, {"type": "yarn", "factor": 4}, {"type": "dynamic", "factor": 2},
+        {"type": "linear", "factor": 1e300}, {"type": "longrope", "short_factor": [1], "long_factor": [2]},
+        {"quant_method": "gptq", "bits": 4, "group_size": -1},
         {"quant_method": "awq", "bits": 4, "group_size": 32}])");
     return odd[dice_.Below(odd.size())];
   }

@@ -98,6 +98,32 @@ def test_tokens_of_ragged_prompts_are_identical(name: str, tmp_path: Path) -> No
         assert found == ended
 
 
+# Positions that turn by the length of a text. transformers turns a padded batch by the longest of its texts, and keeps
+# the frequencies of the last text: one text and one model each time.
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("llama2", {"max_position_embeddings": 40, "rope_parameters": {**tiny_models.DYNAMIC, "rope_theta": 500.0}}),
+        ("phi3", {"original_max_position_embeddings": 6}),
+    ],
+)
+def test_tokens_beyond_the_original_positions_are_identical(name: str, more: dict[str, Any], tmp_path: Path) -> None:
+    model = tiny_models.write(name, tmp_path, **more)
+    generator = torch.Generator().manual_seed(7)
+    texts = [torch.randint(3, 96, (length,), generator=generator).tolist() for length in (7, 17, 50)]
+    free = [greedy(copy.deepcopy(model), [text])[0] for text in texts]
+    assert all(len(set(tokens)) > 8 for tokens in free), "a loop of a few tokens proves little"
+    vocab = model.config.vocab_size  # nothing is that token
+    for found, _ in ours(tmp_path, texts, vocab).values():
+        assert found == free
+
+
+def test_a_text_that_transformers_reads_again_is_refused(tmp_path: Path) -> None:
+    tiny_models.write("phi3", tmp_path)
+    done = complete(tmp_path, "--prompt_ids=3,4;" + ",".join("5" * 129), "--axis=complete.new=128")
+    assert "a text that grows from 2 to 129 tokens, past original_max_position_embeddings (128)" in done.stdout
+
+
 # With the place in the best text of a token that then ends texts on the way to it; None: none does.
 @pytest.mark.parametrize(("name", "searches"), [("grouped", {2: 4, 5: None}), ("mistral", {5: NEW // 2})])
 def test_the_best_text_of_a_beam_search_is_identical(

@@ -16,9 +16,10 @@ import packed_models
 import pytest
 import tiny_models
 import torch
+import transformers
 from built_program import BIN
 from packed_models import Packed
-from tiny_models import MODELS, STRETCHED
+from tiny_models import DYNAMIC, MODELS, STRETCHED
 
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
@@ -40,8 +41,13 @@ def ours(folder: Path, tokens: torch.Tensor, runs: list[str]) -> dict[str, Logit
 
 
 def expected(model: Any, tokens: torch.Tensor, prompt: int) -> Logits:
+    """With the tokens after the prompt one by one where that matters: where positions turn by the length of a text."""
+    steps = [tokens]
+    if model.config.rope_parameters.get("rope_type") in ("dynamic", "longrope"):
+        steps = [tokens[:, :prompt], *(tokens[:, i : i + 1] for i in range(prompt, tokens.shape[1]))]
+    cache = transformers.DynamicCache()
     with torch.no_grad():
-        found = model(tokens).logits.float()
+        found = torch.cat([model(step, past_key_values=cache).logits.float() for step in steps], 1)
     return np.asarray(found[:, prompt - 1 :].transpose(0, 1).numpy(), np.float32)
 
 
@@ -67,6 +73,22 @@ SPELLINGS: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("llama2", {"rope_parameters": STRETCHED, "original_max_position_embeddings": 8}),
+    ("llama2", {"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_parameters": None}),
+    # The prompt of 17 tokens is longer than the original positions, or later tokens are.
+    *(
+        ("llama2", {"max_position_embeddings": original, "rope_parameters": {**DYNAMIC, "rope_theta": 500.0}})
+        for original in (12, 32)
+    ),
+    *(("phi3", {"original_max_position_embeddings": original}) for original in (12, 32)),
+    *(
+        ("qwen3", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 8.0, **more}})
+        for more in (
+            {"original_max_position_embeddings": 16, "truncate": False, "beta_fast": 4, "beta_slow": 0.5},
+            {"attention_factor": 0.7},
+            {"original_max_position_embeddings": 64, "mscale": 0.7, "mscale_all_dim": 1.3},
+        )
+    ),
+    ("phi3", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}, "sliding_window": 9}),
     ("qwen2", {"attention_bias": True}),
     *(
         ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": layers, "layer_types": None})
@@ -92,8 +114,9 @@ def test_equivalent_configurations(name: str, changes: dict[str, Any], tmp_path:
     (tmp_path / "config.json").write_text(json.dumps(text | changes))
     model = type(plain).from_pretrained(tmp_path).eval()
     tokens = torch.randint(96, (1, 48), generator=torch.Generator().manual_seed(1))
-    (found,) = ours(tmp_path, tokens, ["eager:fp32:17"]).values()
-    assert_close(found, expected(model, tokens, 17))
+    exact = expected(model, tokens, 17)
+    for found in ours(tmp_path, tokens, [f"{impl}:fp32:17" for impl in IMPLEMENTATIONS]).values():
+        assert_close(found, exact)
 
 
 @pytest.mark.parametrize("name", MODELS)

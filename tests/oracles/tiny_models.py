@@ -17,6 +17,13 @@ STRETCHED = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+DYNAMIC = {"rope_type": "dynamic", "factor": 3.0}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
+    "long_factor": [1.0, 1.5, 2.0, 4.0, 8.0, 16.0],
+}
 SIZES = {
     "vocab_size": 96,
     "hidden_size": 64,
@@ -36,6 +43,30 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "mixtral": ("Mixtral", {"num_local_experts": 8, "num_experts_per_tok": 2}),
     # A window that every prompt outgrows while it is read, or token by token.
     "mistral": ("Mistral", {"sliding_window": 11, "vocab_size": 97}),
+    # Biases of all four products of attention, and pairs that turn slower, with an attention factor.
+    "biased_yarn": (
+        "Llama",
+        {
+            "attention_bias": True,
+            "vocab_size": 95,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 1000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
+        },
+    ),
+    # Joined products, and three quarters of a head turn, by factors of short texts.
+    "phi3": (
+        "Phi3",
+        {
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+            "original_max_position_embeddings": 128,
+            "rope_parameters": {"partial_rotary_factor": 0.75, **LONGROPE},
+        },
+    ),
     "qwen2": (
         "Qwen2",
         {
@@ -73,9 +104,9 @@ def plain(name: str, **sizes: Any) -> Any:
     return getattr(transformers, f"{architecture}ForCausalLM")(config).eval()
 
 
-def write(name: str, folder: Path) -> Any:
+def write(name: str, folder: Path, **sizes: Any) -> Any:
     """Writes the checkpoint in several files; returns the model in fp32."""
-    model = plain(name)
+    model = plain(name, **sizes)
     for parameter_name, parameter in model.named_parameters():
         if "norm" in parameter_name:
             # With small outputs a token whose embedding is scaled would follow itself, the head being tied.

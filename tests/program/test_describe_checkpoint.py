@@ -25,6 +25,8 @@ def described(run: Run, folder: Path) -> dict[str, Any]:
     ("architecture", "sizes"),
     [
         ("Llama", {}),
+        ("Llama", {"attention_bias": True}),
+        ("Phi3", {"pad_token_id": 0}),
         ("Mistral", {"sliding_window": 8}),
         ("Mixtral", {"num_local_experts": 4}),
         ("Qwen2", {"tie_word_embeddings": True}),
@@ -41,7 +43,12 @@ def test_parameters_match_transformers_and_bytes_match_the_loaded_model(
     assert said["window"] == sizes.get("sliding_window", 0)
     assert said["window_layers"] == {"Mistral": 2, "Gemma2": 1}.get(architecture, 0)
     assert said["output_norms"] == (architecture == "Gemma2")
-    assert (said["attention_bias"], said["head_norms"]) == (architecture == "Qwen2", architecture == "Qwen3")
+    output_bias = "attention_bias" in sizes
+    assert said["output_bias"] == output_bias
+    assert (said["attention_bias"], said["head_norms"]) == (
+        output_bias or architecture == "Qwen2",
+        architecture == "Qwen3",
+    )
     assert said["stored_bytes"] == 4 * model.num_parameters()
     assert sum(group["parameters"] for group in said["tensors"]) == model.num_parameters()
     formats = [row["precision"] for row in said["precisions"] if "unsupported" not in row]

@@ -131,7 +131,8 @@ absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
 }
 
 // Every tensor that a decoder needs, with its shape.
-std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shape) {
+std::map<std::string, std::vector<int64_t>> Needed(const DecoderConfig& config) {
+  const workload::Decoder& shape = config.shape;
   const DecoderSizes n(shape);
   const int64_t d = n.d;
   const int64_t ff = n.ff;
@@ -146,10 +147,17 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
     };
     module("input_layernorm") = {d};
     module("post_attention_layernorm") = {d};
+    module("self_attn.o_proj") = {d, q};
+    if (shape.output_bias) needed[tensor_names::BiasOfLayer(layer, "self_attn.o_proj")] = {d};
+    if (config.joined_products) {
+      module("self_attn.qkv_proj") = {n.qkv(), d};
+      module("mlp.gate_up_proj") = {2 * ff, d};
+      module("mlp.down_proj") = {d, ff};
+      continue;
+    }
     module("self_attn.q_proj") = {q, d};
     module("self_attn.k_proj") = {kv, d};
     module("self_attn.v_proj") = {kv, d};
-    module("self_attn.o_proj") = {d, q};
     if (shape.attention_bias) {
       needed[tensor_names::BiasOfLayer(layer, "self_attn.q_proj")] = {q};
       needed[tensor_names::BiasOfLayer(layer, "self_attn.k_proj")] = {kv};
@@ -222,7 +230,7 @@ std::string OfExpert(int64_t layer, int64_t expert, const std::string& matrix) {
 absl::StatusOr<std::map<std::string, RequiredTensor>> RequiredTensors(const DecoderConfig& config) {
   std::map<std::string, RequiredTensor> required;
   absl::Status status;
-  for (const auto& [name, shape] : Needed(config.shape)) {
+  for (const auto& [name, shape] : Needed(config)) {
     if (config.packed && IsLinearOfLayers(name)) {
       status.Update(AddParts(name, shape, *config.packed, required));
     } else {
@@ -299,7 +307,7 @@ absl::Status Checkpoint::CheckTensors(const std::string& folder) const {
 }
 
 absl::Status Checkpoint::CheckOrderOfColumns(const std::string& folder) const {
-  for (const auto& [layer, shape] : Needed(config_.shape)) {
+  for (const auto& [layer, shape] : Needed(config_)) {
     if (!IsLinearOfLayers(layer)) continue;
     const std::string name = PartOf(layer, "g_idx");
     const auto found = tensors_.find(name);
@@ -367,7 +375,7 @@ std::vector<Checkpoint::StoredTensor> Checkpoint::Tensors() const {
     const auto elements = static_cast<double>((entry->end - entry->begin) / c10::elementSize(entry->type));
     tensors.push_back({name, entry, elements * parameters_each});
   };
-  for (const auto& [name, shape] : Needed(config_.shape)) {
+  for (const auto& [name, shape] : Needed(config_)) {
     if (!IsPacked(name)) {
       add(name, 1);
       continue;

@@ -212,6 +212,7 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                {"window", CountJson(shape.window)},
                {"window_layers", CountJson(shape.window > 0 ? base.layers - shape.whole_layers : 0)},
                {"attention_bias", shape.attention_bias},
+               {"output_bias", shape.output_bias},
                {"head_norms", shape.head_norms},
                {"output_norms", shape.output_norms},
                {"max_positions", summary.config.max_positions},

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/checkpoint/decoder_config.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <cmath>
@@ -44,6 +48,9 @@ struct Architecture {
   bool mixture = false;  // of experts, as Mixtral names them
   Windows windows = Windows::kNone;
   bool attention_bias = false;    // of queries, keys and values, whatever the configuration says
+  bool optional_bias = false;     // of all products of attention, if attention_bias is set
+  bool joined_products = false;   // see DecoderConfig
+  bool partial_rotary = false;    // partial_rotary_factor is the share of a head that turns
   bool head_norms = false;        // of queries and keys
   bool implied_kv_heads = false;  // num_key_value_heads defaults to the number of heads
   double head_size = 0;           // default of head_dim; 0: hidden_size / num_attention_heads
@@ -51,6 +58,7 @@ struct Architecture {
   bool is_gemma = false;          // norms of outputs, one added to norm weights, scaled embedding, GELU, and caps
   double usual_window = 0;        // default of sliding_window; 0: none
   double usual_positions = 2048;
+  double usual_original = 0;  // default of original_max_position_embeddings, whatever rope_scaling says; 0: none
   double usual_theta = 10000;
   double usual_rms_epsilon = 1e-6;
   string_view keys = {};  // in addition to the keys that all have
@@ -61,7 +69,9 @@ struct Architecture {
 constexpr string_view kMixtralKeys =
     "sliding_window num_local_experts num_experts_per_tok router_aux_loss_coef router_jitter_noise "
     "output_router_logits";
-constexpr string_view kQwen3Keys = "sliding_window max_window_layers use_sliding_window";
+constexpr string_view kQwen3Keys = "sliding_window max_window_layers use_sliding_window attention_bias";
+// The last two are never read.
+constexpr string_view kPhi3Keys = "sliding_window partial_rotary_factor full_attn_mod interpolate_factor";
 // Qwen2 has biases regardless of attention_bias.
 constexpr string_view kQwen2Keys = "sliding_window max_window_layers use_sliding_window attention_bias";
 // Older conversions have sliding_window_size and cache_implementation, which are never read.
@@ -70,7 +80,7 @@ constexpr string_view kGemma2Keys =
     "final_logit_softcapping hidden_activation";
 
 constexpr Architecture kArchitectures[] = {
-    {.type = "llama", .implied_kv_heads = true},
+    {.type = "llama", .optional_bias = true, .implied_kv_heads = true, .keys = "attention_bias"},
     {.type = "mistral",
      .windows = Windows::kAll,
      .usual_window = 4096,
@@ -91,11 +101,21 @@ constexpr Architecture kArchitectures[] = {
      .keys = kQwen2Keys},
     {.type = "qwen3",
      .windows = Windows::kLate,
+     .optional_bias = true,
      .head_norms = true,
      .head_size = 128,
      .usual_window = 4096,
      .usual_positions = 32768,
      .keys = kQwen3Keys},
+    {.type = "phi3",
+     .windows = Windows::kAll,
+     .joined_products = true,
+     .partial_rotary = true,
+     .implied_kv_heads = true,
+     .usual_positions = 4096,
+     .usual_original = 4096,
+     .usual_rms_epsilon = 1e-5,
+     .keys = kPhi3Keys},
     {.type = "gemma2",
      .windows = Windows::kAlternating,
      .head_size = 256,
@@ -128,8 +148,25 @@ constexpr string_view kHarmlessKeys =
     "tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p "
     "unsloth_fixed unsloth_version use_bfloat16 use_cache";
 
-constexpr string_view kRopeKeys =
-    "rope_type type rope_theta factor low_freq_factor high_freq_factor original_max_position_embeddings";
+constexpr string_view kRopeKeys = "rope_type type rope_theta factor original_max_position_embeddings";
+
+using Method = StretchedRope::Method;
+
+struct RopeType {
+  string_view name;
+  Method method;
+  string_view keys = {};  // in addition to those that all have
+};
+
+constexpr RopeType kRopeTypes[] = {
+    {"linear", Method::kLinear},
+    {"dynamic", Method::kDynamic},
+    // transformers reads neither `finetuned` nor attn_factor.
+    {"yarn", Method::kYarn,
+     "attention_factor attn_factor beta_fast beta_slow mscale mscale_all_dim truncate finetuned"},
+    {"longrope", Method::kLongRope, "attention_factor short_factor long_factor"},
+    {"llama3", Method::kLlama3, "low_freq_factor high_freq_factor"},
+};
 
 // Keys that are read, and keys that record how the codes were found or how other programs run them.
 constexpr string_view kGptqKeys =
@@ -218,6 +255,78 @@ struct Reader {
   absl::Status status;
 };
 
+int64_t Whole(double size) { return static_cast<int64_t>(size); }
+
+std::vector<double> ReadFactors(Reader& reader, const json& rope, const char* key, int64_t count) {
+  std::vector<double> factors;
+  const auto found = rope.find(key);
+  if (found != rope.end() && found->is_array()) {
+    for (const json& factor : *found) factors.push_back(factor.is_number() ? factor.get<double>() : 0);
+  }
+  const bool is_valid = static_cast<int64_t>(factors.size()) == count &&
+                        std::ranges::all_of(factors, [](double factor) { return factor > 0; });
+  reader.Require(is_valid, key, " must be a list of ", count, " numbers above 0, one for each pair that turns");
+  return factors;
+}
+
+// YaRN's factor of scores' temperature: a tenth of the stretching's logarithm.
+double YarnScale(double factor, double slope) { return factor <= 1 ? 1 : 0.1 * slope * std::log(factor) + 1; }
+
+StretchedRope ReadStretched(Reader& reader, const json& rope, const RopeType& type, double usual_original,
+                            const DecoderConfig& read) {
+  constexpr char kOriginal[] = "original_max_position_embeddings";
+  constexpr double kUsualFast = 32;
+  const auto positions = static_cast<double>(read.max_positions);
+  const Method method = type.method;
+  StretchedRope made{.method = method, .original_positions = positions};
+  // transformers prefers the number next to the object to the one in it; the default is all positions. Linear and
+  // dynamic stretching start from all.
+  if (method != Method::kLinear && method != Method::kDynamic) {
+    const double usual = usual_original > 0 ? usual_original : NumberOf(rope, kOriginal, positions);
+    made.original_positions = NumberOf(reader.object, kOriginal, usual);
+  }
+  const bool derives = method == Method::kYarn || method == Method::kLongRope;
+  made.factor = NumberOf(rope, "factor", derives ? positions / made.original_positions : 0);
+  // Below 1, the dynamic base would become negative.
+  reader.Require(made.factor > 0 && (method != Method::kDynamic || made.factor >= 1), "factor of rope_type '",
+                 std::string(type.name), "' must be ",
+                 method == Method::kDynamic ? "a number from 1 on" : "a number above 0");
+  reader.Require(made.original_positions > 1 && made.original_positions <= static_cast<double>(kLargestNumber),
+                 kOriginal, " must be a number from 2 to ", kLargestNumber, " where there is one");
+  reader.Require(method != Method::kDynamic || read.RotaryDim() > 2, "head_dim must be above 2: a pair cannot stretch");
+  if (method == Method::kLlama3) {
+    made.low_frequency = NumberOf(rope, "low_freq_factor", 0);
+    made.high_frequency = NumberOf(rope, "high_freq_factor", 0);
+    reader.Require(made.low_frequency > 0 && made.high_frequency > made.low_frequency,
+                   "rope_parameters needs low_freq_factor and a larger high_freq_factor");
+  }
+  if (method == Method::kYarn) {
+    const auto turns = [&](const char* key, double usual) {
+      const double given = NumberOf(rope, key, usual);
+      return given == 0 ? usual : given;
+    };
+    made.fast_turns = turns("beta_fast", kUsualFast);
+    made.slow_turns = turns("beta_slow", 1);
+    made.exact_pairs = rope.contains("truncate") && !IsSet(rope, "truncate");
+    reader.Require(made.fast_turns > 0 && made.slow_turns > 0, "beta_fast and beta_slow must be numbers above 0");
+    const double slope = NumberOf(rope, "mscale", 0);
+    const double other_slope = NumberOf(rope, "mscale_all_dim", 0);
+    const bool has_both = slope != 0 && other_slope != 0;
+    made.attention_factor =
+        has_both ? YarnScale(made.factor, slope) / YarnScale(made.factor, other_slope) : YarnScale(made.factor, 1);
+  }
+  if (method == Method::kLongRope) {
+    made.short_factors = ReadFactors(reader, rope, "short_factor", read.RotaryDim() / 2);
+    made.long_factors = ReadFactors(reader, rope, "long_factor", read.RotaryDim() / 2);
+    if (made.factor > 1) {
+      made.attention_factor = std::sqrt(1 + std::log(made.factor) / std::log(made.original_positions));
+    }
+  }
+  if (derives) made.attention_factor = NumberOf(rope, "attention_factor", made.attention_factor);
+  reader.Require(made.attention_factor > 0, "attention_factor must be a number above 0");
+  return made;
+}
+
 void ReadRope(Reader& reader, const Architecture& architecture, DecoderConfig& read) {
   // transformers 5 has everything in rope_parameters; older releases have rope_theta next to rope_scaling, which takes
   // precedence.
@@ -230,24 +339,35 @@ void ReadRope(Reader& reader, const Architecture& architecture, DecoderConfig& r
     if (!rope->is_object()) return reader.Require(false, key, " must be an object");
   }
   // The type before the keys: an unknown type has unknown keys.
-  const std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
-  reader.Support(type == "default" || type == "llama3", "positions of rope_type '", type, "' (default and llama3 are)");
-  reader.RequireKnown(*rope, {kRopeKeys}, " of its positions");
+  std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
+  // The names of LongRoPE in the first releases of Phi-3.
+  if (architecture.partial_rotary && (type == "su" || type == "yarn")) type = "longrope";
+  const auto* const row = std::ranges::find(kRopeTypes, string_view(type), &RopeType::name);
+  const bool is_known = row != std::end(kRopeTypes);
+  reader.Support(type == "default" || is_known, "positions of rope_type '", type,
+                 "' (default, linear, dynamic, yarn, longrope and llama3 are)");
+  constexpr char kShare[] = "partial_rotary_factor";
+  reader.RequireKnown(*rope,
+                      {kRopeKeys, is_known ? row->keys : string_view(), architecture.partial_rotary ? kShare : ""},
+                      " of its positions");
   read.rope_theta = NumberOf(*rope, "rope_theta", NumberOf(config, "rope_theta", architecture.usual_theta));
   reader.Require(read.rope_theta > 1, "rope_theta must be a number above 1");
-  if (type == "default") return;
-  // transformers prefers the number next to the object to the one in it; the default is all positions.
-  constexpr char kOriginal[] = "original_max_position_embeddings";
-  const double original = NumberOf(*rope, kOriginal, static_cast<double>(read.max_positions));
-  const Llama3Rope stretched = {.factor = NumberOf(*rope, "factor", 0),
-                                .low_frequency = NumberOf(*rope, "low_freq_factor", 0),
-                                .high_frequency = NumberOf(*rope, "high_freq_factor", 0),
-                                .original_positions = NumberOf(config, kOriginal, original)};
-  reader.Require(stretched.factor > 0 && stretched.low_frequency > 0 &&
-                     stretched.high_frequency > stretched.low_frequency && stretched.original_positions > 0,
-                 "rope_parameters needs factor, low_freq_factor, a larger high_freq_factor, and an ", kOriginal,
-                 " above 0 where there is one");
-  read.stretched = stretched;
+  if (architecture.partial_rotary) {
+    const double share = NumberOf(*rope, kShare, NumberOf(config, kShare, 1));
+    const double turned = std::floor(read.shape.base.head_size * share);
+    reader.Require(share <= 1 && turned >= 2 && std::fmod(turned, 2) == 0, kShare,
+                   " must be a number up to 1 by which head_dim becomes an even number");
+    if (share < 1) read.rotary_dim = Whole(turned);
+  }
+  if (is_known && reader.status.ok())
+    read.stretched = ReadStretched(reader, *rope, *row, architecture.usual_original, read);
+  if (!read.stretched || !reader.status.ok()) return;
+  // The positions that the stretching is for, where max_position_embeddings has those of the training.
+  const bool stretches = row->method == Method::kDynamic || row->method == Method::kYarn;
+  const double reached = read.stretched->factor * read.stretched->original_positions;
+  if (stretches && reached < static_cast<double>(kLargestNumber)) {
+    read.max_positions = std::max(read.max_positions, Whole(reached));
+  }
 }
 
 std::vector<int64_t> StopIds(const json& config) {
@@ -259,8 +379,6 @@ std::vector<int64_t> StopIds(const json& config) {
   }
   return ids;
 }
-
-int64_t Whole(double size) { return static_cast<int64_t>(size); }
 
 // The window and its layers: those that layer_types names, if the architecture allows a choice.
 void ReadWindow(Reader& reader, const Architecture& architecture, DecoderConfig& read) {
@@ -413,6 +531,13 @@ DecoderSizes::DecoderSizes(const workload::Decoder& shape)
 
 double DecoderConfig::ScoreScale() const { return score_scale > 0 ? score_scale : 1 / std::sqrt(shape.base.HeadDim()); }
 
+int64_t DecoderConfig::RotaryDim() const { return rotary_dim > 0 ? rotary_dim : Whole(shape.base.HeadDim()); }
+
+std::optional<int64_t> DecoderConfig::FixedLength() const {
+  const bool grows = stretched && (stretched->method == Method::kDynamic || stretched->method == Method::kLongRope);
+  return grows ? std::optional(Whole(stretched->original_positions)) : std::nullopt;
+}
+
 int64_t DecoderConfig::WindowOf(int64_t layer) const { return whole_layers.contains(layer) ? 0 : Whole(shape.window); }
 
 std::set<int64_t> DecoderConfig::Windows() const {
@@ -423,7 +548,7 @@ std::set<int64_t> DecoderConfig::Windows() const {
 
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset) {
   DecoderConfig config{.shape = preset.shape, .rope_theta = preset.rope_theta};
-  if (preset.llama3_rope) config.stretched = Llama3Rope{.factor = preset.rope_factor};
+  if (preset.llama3_rope) config.stretched = StretchedRope{.factor = preset.rope_factor};
   return config;
 }
 
@@ -459,7 +584,9 @@ absl::StatusOr<DecoderConfig> ParseConfig(string_view text) {
   base.kv_heads = reader.Size("num_key_value_heads", implied ? std::optional(base.heads) : std::nullopt);
   const double head_size = architecture->head_size;
   base.head_size = reader.Size("head_dim", head_size > 0 ? head_size : std::floor(base.d_model / base.heads));
-  read.shape.attention_bias = architecture->attention_bias;
+  read.shape.output_bias = architecture->optional_bias && IsSet(config, "attention_bias");
+  read.shape.attention_bias = architecture->attention_bias || read.shape.output_bias;
+  read.joined_products = architecture->joined_products;
   read.shape.head_norms = architecture->head_norms;
   ReadWindow(reader, *architecture, read);
   if (architecture->mixture) {
@@ -488,24 +615,61 @@ absl::StatusOr<std::vector<int64_t>> ParseStopIds(string_view text) {
   return StopIds(*parsed);
 }
 
-at::Tensor InverseFrequencies(const DecoderConfig& config) {
-  const auto dim = static_cast<int64_t>(config.shape.base.HeadDim());
-  at::Tensor frequencies = at::empty({dim / 2}, at::kDouble);
-  for (int64_t i = 0; i < dim / 2; ++i) {
-    double frequency = std::pow(config.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
-    if (config.stretched) {
-      const Llama3Rope& rope = *config.stretched;
-      const double turns = rope.original_positions * frequency / (2 * std::numbers::pi);  // over the original positions
-      if (turns < rope.low_frequency) {
-        frequency /= rope.factor;
-      } else if (turns < rope.high_frequency) {
-        const double share = (turns - rope.low_frequency) / (rope.high_frequency - rope.low_frequency);
-        frequency = (1 - share) * frequency / rope.factor + share * frequency;
-      }
+absl::Status CheckGrowth(const DecoderConfig& config, int64_t first, int64_t last) {
+  if (!config.stretched || config.stretched->method != Method::kLongRope) return absl::OkStatus();
+  const int64_t original = *config.FixedLength();
+  if (first > original || last <= original) return absl::OkStatus();
+  return UnimplementedError(StrCat(
+      "a text that grows from ", first, " to ", last, " tokens, past original_max_position_embeddings (", original,
+      "): there rope_type 'longrope' turns all its tokens otherwise, and transformers reads it again; shorter "
+      "texts and longer prompts are supported"));
+}
+
+at::Tensor InverseFrequencies(const DecoderConfig& config, const at::Tensor& lengths) {
+  const auto dim = static_cast<double>(config.RotaryDim());
+  const at::Tensor pair = at::arange(config.RotaryDim() / 2, at::kDouble);
+  const at::Tensor plain = at::pow(config.rope_theta, pair * (-2 / dim)).unsqueeze(0);
+  if (!config.stretched) return plain;
+  const StretchedRope& rope = *config.stretched;
+  constexpr double kTurn = 2 * std::numbers::pi;
+  // `share` of each pair is divided by the factor.
+  const auto divided = [&](const at::Tensor& share) { return plain * (1 - share) + plain * share / rope.factor; };
+  switch (rope.method) {
+    case Method::kLinear:
+      return plain / rope.factor;
+    case Method::kDynamic: {
+      const at::Tensor longer = (lengths / rope.original_positions).clamp_min(1);
+      const at::Tensor growth = longer * rope.factor - (rope.factor - 1);
+      return plain * at::pow(growth.unsqueeze(1), pair * (-2 / (dim - 2)));
     }
-    frequencies.data_ptr<double>()[i] = frequency;
+    case Method::kYarn: {
+      // The pair, as a fraction, that turns so often over the original positions.
+      const auto pair_of = [&](double turns) {
+        return dim * std::log(rope.original_positions / (turns * kTurn)) / (2 * std::log(config.rope_theta));
+      };
+      double first = pair_of(rope.fast_turns);
+      double last = pair_of(rope.slow_turns);
+      if (!rope.exact_pairs) {
+        first = std::floor(first);
+        last = std::ceil(last);
+      }
+      first = std::max(first, 0.0);
+      last = std::min(last, dim - 1);
+      constexpr double kLeast = 0.001;  // between equal pairs
+      if (first == last) last += kLeast;
+      return divided(((pair - first) / (last - first)).clamp(0, 1));
+    }
+    case Method::kLongRope: {
+      const at::Tensor is_long = lengths.gt(rope.original_positions).unsqueeze(1);
+      return plain / at::where(is_long, at::tensor(rope.long_factors, at::kDouble),
+                               at::tensor(rope.short_factors, at::kDouble));
+    }
+    case Method::kLlama3: {
+      const at::Tensor turns = plain * (rope.original_positions / kTurn);
+      return divided(1 - ((turns - rope.low_frequency) / (rope.high_frequency - rope.low_frequency)).clamp(0, 1));
+    }
   }
-  return frequencies;
+  return plain;
 }
 
 }  // namespace roofbench::models

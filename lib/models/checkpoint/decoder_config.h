@@ -15,13 +15,31 @@
 
 namespace roofbench::models {
 
-// Llama 3.1's stretching of RoPE: wavelengths above original/low_frequency turn `factor` times slower, those below
-// original/high_frequency as before, with an interpolation between the two ("rope_type": "llama3").
-struct Llama3Rope {
+// How RoPE turns in texts that may be longer than those of the training: the rope_type of transformers.
+struct StretchedRope {
+  enum class Method {
+    kLinear,    // all pairs turn `factor` times slower
+    kDynamic,   // beyond the original positions, the base grows with the length of the text ("NTK")
+    kYarn,      // arXiv:2309.00071: pairs turn `factor` times slower, except those that turn often
+    kLongRope,  // arXiv:2402.13753: each pair has its factor, another one in texts beyond the original positions
+    kLlama3,    // as YaRN, by wavelengths
+  };
+
+  Method method = Method::kLlama3;
   double factor = 8;
+  double original_positions = 8192;
+  double attention_factor = 1;  // of cosines and sines, so that scores grow by its square: YaRN and LongRoPE
+  // Llama 3.1: wavelengths above original/low_frequency turn `factor` times slower, those below original/high_frequency
+  // as before, with an interpolation between the two.
   double low_frequency = 1;
   double high_frequency = 4;
-  double original_positions = 8192;
+  // YaRN: the same for pairs that turn less than `slow` times and more than `fast` times over the original positions;
+  // their indices are rounded outwards unless `exact_pairs`.
+  double fast_turns = 32;
+  double slow_turns = 1;
+  bool exact_pairs = false;
+  std::vector<double> short_factors = {};  // LongRoPE: of each pair
+  std::vector<double> long_factors = {};   // beyond the original positions
 };
 
 // The gate function of a feed-forward block: SiLU, or GELU by a tanh.
@@ -53,9 +71,12 @@ struct DecoderConfig {
   double score_cap = 0;        // of these scores: cap · tanh(score / cap); 0: none
   double logit_cap = 0;        // the same of logits
   double rope_theta = 10000;
-  std::optional<Llama3Rope> stretched = {};
+  std::optional<StretchedRope> stretched = {};
+  int64_t rotary_dim = 0;  // the first elements of a head, which turn; 0: all
   int64_t max_positions = 131072;
-  std::vector<int64_t> stop_ids = {};       // a sequence ends with any of these
+  std::vector<int64_t> stop_ids = {};  // a sequence ends with any of these
+  // A checkpoint stores queries, keys and values as one layer, and gate and up as another.
+  bool joined_products = false;
   std::optional<PackedFormat> packed = {};  // of a checkpoint whose linear layers are stored in 4 bits
 
   // score_scale, by default 1 / sqrt(head_dim).
@@ -64,6 +85,10 @@ struct DecoderConfig {
   double NormOffset() const { return shape.fp32_norms ? 1 : 0; }
   // The most keys that a token attends to in a layer; 0: all before it.
   int64_t WindowOf(int64_t layer) const;
+  // The elements of a head that turn.
+  int64_t RotaryDim() const;
+  // The longest text whose tokens turn as in any shorter one; nullopt: any.
+  std::optional<int64_t> FixedLength() const;
   // The windows of all layers.
   std::set<int64_t> Windows() const;
 };
@@ -97,7 +122,12 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text);
 // none. InvalidArgument for anything but a JSON object.
 absl::StatusOr<std::vector<int64_t>> ParseStopIds(std::string_view text);
 
-// [head_dim/2], fp64: the angle by which each pair turns per position.
-at::Tensor InverseFrequencies(const DecoderConfig& config);
+// Unimplemented if a text that grows token by token from `first` to `last` would be read again on the way: with
+// LongRoPE, all tokens of a text beyond the original positions turn otherwise.
+absl::Status CheckGrowth(const DecoderConfig& config, int64_t first, int64_t last);
+
+// The angle by which each pair turns per position, fp64 [n, RotaryDim() / 2], in texts of `lengths` [n] tokens (fp64);
+// [1, …] if the lengths do not matter.
+at::Tensor InverseFrequencies(const DecoderConfig& config, const at::Tensor& lengths);
 
 }  // namespace roofbench::models

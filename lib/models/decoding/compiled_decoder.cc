@@ -22,6 +22,8 @@ const char* Missing(const DecoderConfig& config, const Storage& storage) {
   if (shape.attention_bias) return "biases of attention";
   if (shape.head_norms || shape.output_norms) return "norms of heads or of outputs";
   if (shape.window > 0) return "attention windows";
+  if (config.RotaryDim() != DecoderSizes(shape).dim) return "heads that turn in part";
+  if (config.FixedLength()) return "positions that turn by the length of a text";
   if (config.gate != Gate::kSilu) return "other gates than SiLU";
   if (config.score_scale != 0 || config.score_cap > 0 || config.logit_cap > 0) return "scaled or capped scores";
   if (config.embedding_scale != 1) return "a scaled embedding";

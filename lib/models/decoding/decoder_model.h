@@ -41,7 +41,7 @@ class DecoderModel {
   // logits after each piece, fp32 [pieces, vocab], valid until the next call. It does no padding, and no work for the
   // other sequences.
   virtual const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) = 0;
-  // Like Append, but returns the logits after each token: [batch, n, vocab].
+  // Like AppendOne for each token, but at once: returns the logits after each, [batch, n, vocab].
   virtual at::Tensor AppendAll(const at::Tensor& tokens) = 0;
 
   // Does the setup that libraries need for each number of keys from `first` to `last`, so that no token pays for it.

@@ -101,6 +101,7 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
                        .mlp_norm = at::ones({d}, norm_type)};
     if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, n.experts, d);
     if (config.shape.attention_bias) layer.qkv_bias = at::zeros({n.qkv()}, type);
+    if (config.shape.output_bias) layer.out_bias = at::zeros({d}, type);
     if (config.shape.head_norms) {
       layer.query_norm = at::ones({n.dim}, norm_type);
       layer.key_norm = at::ones({n.dim}, norm_type);
@@ -294,6 +295,14 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
       copy_norm(module("pre_feedforward_layernorm"), layer.mlp_norm);
       copy_norm(module("post_feedforward_layernorm"), layer.mlp_out_norm);
     }
+    store(module("self_attn.o_proj"), layer.out, 0, 0);
+    if (shape.output_bias) copy(tensor_names::BiasOfLayer(index, "self_attn.o_proj"), layer.out_bias);
+    if (checkpoint.config().joined_products) {
+      store(module("self_attn.qkv_proj"), layer.qkv, 0, 0);
+      store(module("mlp.gate_up_proj"), layer.gate_up, 0, 0);
+      store(module("mlp.down_proj"), layer.down, 0, 0);
+      continue;
+    }
     for (const auto& [name, first, rows] : projections) {
       store(module(name), layer.qkv, 0, first);
       if (shape.attention_bias) {
@@ -304,7 +313,6 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
       copy_norm(module("self_attn.q_norm"), layer.query_norm);
       copy_norm(module("self_attn.k_norm"), layer.key_norm);
     }
-    store(module("self_attn.o_proj"), layer.out, 0, 0);
     if (!shape.IsMixture()) {
       store(module("mlp.gate_proj"), layer.gate_up, 0, 0);
       store(module("mlp.up_proj"), layer.gate_up, 0, n.ff);

@@ -57,6 +57,7 @@ struct LayerWeights {
   at::Tensor query_norm = {};          // [head_dim], of every head; undefined in a model without
   at::Tensor key_norm = {};            // the same
   StoredMatrix out = {};               // [d_model, q]
+  at::Tensor out_bias = {};            // [d_model]; undefined in a model without
   at::Tensor attention_out_norm = {};  // [d_model], applied to the result of `out`; undefined in a model without
   at::Tensor mlp_norm = {};            // [d_model]
   StoredMatrix router = {};            // [experts, d_model]; empty in a dense model
@@ -68,8 +69,8 @@ struct LayerWeights {
 // The vectors of a layer; some are undefined in most models. Layer: LayerWeights, const or not.
 template <typename Layer>
 auto LayerVectors(Layer& layer) {
-  return std::array{&layer.attention_norm,     &layer.qkv_bias, &layer.query_norm,  &layer.key_norm,
-                    &layer.attention_out_norm, &layer.mlp_norm, &layer.mlp_out_norm};
+  return std::array{&layer.attention_norm, &layer.qkv_bias,           &layer.query_norm, &layer.key_norm,
+                    &layer.out_bias,       &layer.attention_out_norm, &layer.mlp_norm,   &layer.mlp_out_norm};
 }
 
 struct DecoderWeights {

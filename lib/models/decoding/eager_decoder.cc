@@ -7,6 +7,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -32,6 +33,18 @@ namespace roofbench::models {
 
 using workload::DecoderComponent;
 
+namespace {
+
+// The rotations at positions from `first` until `end`, in texts of `lengths` tokens: one for each position, or for all.
+RotaryTable Rotations(const DecoderWeights& weights, int64_t first, int64_t end, const at::Tensor& lengths) {
+  const DecoderConfig& config = weights.config;
+  const at::Tensor positions = at::arange(first, end, at::kDouble).unsqueeze(1);
+  const double scale = config.stretched ? config.stretched->attention_factor : 1;
+  return RotaryTable::OfAngles(positions * InverseFrequencies(config, lengths), weights.embedding.device(), scale);
+}
+
+}  // namespace
+
 EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic,
                            const KvCache* attended)
     : weights_(weights),
@@ -40,7 +53,7 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       n_(weights.config.shape),
       windows_(weights.config.Windows()),
       embedding_scale_(weights.EmbeddingScale()),
-      rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
+      rope_(Rotations(weights, 0, capacity, at::arange(1, capacity + 1, at::kDouble))),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(
                  arithmetic == Arithmetic::kStored ? PlainType(weights.storage.Unquantized()) : at::kFloat),
@@ -72,7 +85,7 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
     End(DecoderComponent::kQkv);
     const at::Tensor attended = MergeHeads(Passed(attend(WithHeadNorms(layer, qkv), static_cast<int64_t>(i))));
     End(DecoderComponent::kAttention);
-    const at::Tensor added = Linear(layer.out, attended);
+    const at::Tensor added = AddBias(Linear(layer.out, attended), layer.out_bias);
     End(DecoderComponent::kOut);
     x = Passed(x + Norm(added, layer.attention_out_norm));
     part.Next("feed forward");
@@ -112,8 +125,17 @@ EagerDecoder::Stretch EagerDecoder::Whole(const at::Tensor& tokens) const {
           .masks = PromptMasks(cache_.length(), tokens.size(1))};
 }
 
+std::optional<RotaryTable> EagerDecoder::AtOnce(int64_t before, int64_t tokens) const {
+  const int64_t end = before + tokens;
+  const std::optional<int64_t> fixed = weights_.config.FixedLength();
+  if (tokens == 1 || !fixed || end <= *fixed) return std::nullopt;
+  return Rotations(weights_, before, end, at::full({1}, end, at::kDouble));
+}
+
 const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
-  return logits_ = Read(tokens, {Whole(tokens)}, Last);
+  Stretch stretch = Whole(tokens);
+  stretch.rope = AtOnce(stretch.before, stretch.tokens);
+  return logits_ = Read(tokens, {stretch}, Last);
 }
 
 at::Tensor EagerDecoder::AppendAll(const at::Tensor& tokens) { return Read(tokens, {Whole(tokens)}, Each); }
@@ -129,7 +151,8 @@ const at::Tensor& EagerDecoder::AppendTo(const std::vector<Piece>& pieces, const
     stretches.push_back({.first = piece.sequence,
                          .before = before,
                          .tokens = piece.tokens,
-                         .masks = PromptMasks(before, piece.tokens)});
+                         .masks = PromptMasks(before, piece.tokens),
+                         .rope = AtOnce(before, piece.tokens)});
     lasts.push_back((end += piece.tokens) - 1);
   }
   const at::Tensor rows = at::tensor(lasts, weights_.embedding.options().dtype(at::kLong));
@@ -138,6 +161,10 @@ const at::Tensor& EagerDecoder::AppendTo(const std::vector<Piece>& pieces, const
 }
 
 const at::Tensor& EagerDecoder::AppendOne(const at::Tensor& tokens) { return Append(tokens.unsqueeze(1)); }
+
+const at::Tensor& EagerDecoder::AppendOneByOne(const at::Tensor& tokens) {
+  return logits_ = Read(tokens, {Whole(tokens)}, Last);
+}
 
 // [batch, heads, 1, head_dim], of zeros.
 at::Tensor EagerDecoder::OneQuery() const {
@@ -235,10 +262,12 @@ at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& 
   return y;
 }
 
+at::Tensor EagerDecoder::AddBias(const at::Tensor& y, const at::Tensor& bias) const {
+  return bias.defined() ? Passed(y + bias.to(y.scalar_type())) : y;
+}
+
 at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {
-  at::Tensor y = Linear(layer.qkv, x);
-  if (layer.qkv_bias.defined()) y = Passed(y + layer.qkv_bias.to(y.scalar_type()));
-  return SplitHeads(y, n_.heads + 2 * n_.kv_heads);
+  return SplitHeads(AddBias(Linear(layer.qkv, x), layer.qkv_bias), n_.heads + 2 * n_.kv_heads);
 }
 
 at::Tensor EagerDecoder::WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const {
@@ -280,13 +309,13 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std:
 }
 
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch) {
-  const auto& [first, sequences, before, tokens, masks] = stretch;
+  const auto& [first, sequences, before, tokens, masks, rope] = stretch;
   const int64_t end = before + tokens;
   const int64_t window = weights_.config.WindowOf(layer);
   const std::optional<at::Tensor>& mask = masks.at(window);
-  const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, n_.heads), before));
+  const at::Tensor q = Passed(Turned(qkv.narrow(1, 0, n_.heads), stretch));
   cache_.Write({.layer = layer, .first = first, .sequences = sequences, .begin = before, .tokens = tokens},
-               Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), before)),
+               Passed(Turned(qkv.narrow(1, n_.heads, n_.kv_heads), stretch)),
                qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
   const int64_t begin = tokens == 1 ? end - Attended(end, window) : 0;
   // Attends to the contents of the cache, so that the pieces in which a prompt comes do not matter.

@@ -35,6 +35,8 @@ class EagerDecoder : public DecoderModel {
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
   const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override;
   at::Tensor AppendAll(const at::Tensor& tokens) override;
+  // As Append, with the positions of AppendOne: they differ where positions turn by the length of a text.
+  const at::Tensor& AppendOneByOne(const at::Tensor& tokens);
   void Prepare(int64_t first, int64_t last) override;
   std::optional<int64_t> AttentionBackend(int64_t keys) const override;
   std::optional<double> OutlierColumns() const override { return tally_.Mean(); }
@@ -80,6 +82,8 @@ class EagerDecoder : public DecoderModel {
   }
   // x itself if the model does not have this norm.
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  // y itself if the model does not have this bias.
+  at::Tensor AddBias(const at::Tensor& y, const at::Tensor& bias) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before rotation.
   at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
   // The same with the norms of heads, if the model has them.
@@ -107,6 +111,7 @@ class EagerDecoder : public DecoderModel {
     int64_t before = 0;
     int64_t tokens = 1;
     Masks masks = {};
+    std::optional<RotaryTable> rope = {};  // instead of rope_
   };
   // The rows of hidden states [batch, n, d] whose logits are needed.
   static at::Tensor Last(const at::Tensor& x) { return x.select(1, x.size(1) - 1); }
@@ -121,6 +126,12 @@ class EagerDecoder : public DecoderModel {
   at::Tensor Read(const at::Tensor& tokens, const std::vector<Stretch>& stretches, Take take);
   // The stretch of tokens [batch, n] of all sequences.
   Stretch Whole(const at::Tensor& tokens) const;
+  // The rotations of tokens that are read at once, if they are not those of rope_: as in transformers, all turn as the
+  // last of them does.
+  std::optional<RotaryTable> AtOnce(int64_t before, int64_t tokens) const;
+  at::Tensor Turned(const at::Tensor& heads, const Stretch& stretch) const {
+    return stretch.rope ? stretch.rope->Rotate(heads) : rope_.Rotate(heads, stretch.before);
+  }
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches);
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch);
   at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);

@@ -7,6 +7,7 @@
 #include <ATen/ops/pow.h>
 
 #include <utility>
+#include <vector>
 
 namespace roofbench::models {
 namespace {
@@ -16,26 +17,27 @@ at::Tensor InverseFrequencies(int64_t head_dim, double theta) {
   return at::pow(theta, at::arange(0, head_dim, 2, at::kDouble).div(-static_cast<double>(head_dim)));
 }
 
-// Turns the pairs (a, b) of x by angles with these cosines and sines [tokens, head_dim/2].
+// Turns the pairs (a, b) of x by angles with these cosines and sines [tokens, pairs]; elements after them stay.
 at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines) {
   const at::Tensor c = cosines.to(x.scalar_type());
   const at::Tensor s = sines.to(x.scalar_type());
-  const int64_t half = x.size(-1) / 2;
+  const int64_t half = cosines.size(-1);
   const at::Tensor a = x.narrow(-1, 0, half);
   const at::Tensor b = x.narrow(-1, half, half);
-  return at::cat({a.mul(c).sub(b.mul(s)), b.mul(c).add(a.mul(s))}, -1);
+  std::vector<at::Tensor> parts = {a.mul(c).sub(b.mul(s)), b.mul(c).add(a.mul(s))};
+  if (const int64_t others = x.size(-1) - 2 * half; others > 0) parts.push_back(x.narrow(-1, 2 * half, others));
+  return at::cat(parts, -1);
 }
 
 }  // namespace
 
 RotaryTable::RotaryTable(int64_t positions, int64_t head_dim, double theta, const at::TensorOptions& device)
-    : RotaryTable(positions, InverseFrequencies(head_dim, theta), device) {}
+    : RotaryTable(
+          OfAngles(at::outer(at::arange(positions, at::kDouble), InverseFrequencies(head_dim, theta)), device)) {}
 
-RotaryTable::RotaryTable(int64_t positions, const at::Tensor& inverse_frequencies, const at::TensorOptions& device) {
-  const at::Tensor angles =
-      at::outer(at::arange(positions, at::kDouble), inverse_frequencies.to(at::kCPU, at::kDouble));
-  cosines_ = angles.cos().to(device.dtype(at::kFloat));
-  sines_ = angles.sin().to(device.dtype(at::kFloat));
+RotaryTable RotaryTable::OfAngles(const at::Tensor& angles, const at::TensorOptions& device, double scale) {
+  const auto type = device.dtype(at::kFloat);
+  return {angles.cos().mul_(scale).to(type), angles.sin().mul_(scale).to(type)};
 }
 
 RotaryTable::RotaryTable(at::Tensor cosines, at::Tensor sines)

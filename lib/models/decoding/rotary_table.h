@@ -12,8 +12,9 @@ class RotaryTable {
  public:
   // Tables in fp32 (computed in double) on `device`. `head_dim` must be even.
   RotaryTable(int64_t positions, int64_t head_dim, double theta, const at::TensorOptions& device);
-  // From given inverse frequencies [head_dim/2]: Llama 3.1 scales them.
-  RotaryTable(int64_t positions, const at::Tensor& inverse_frequencies, const at::TensorOptions& device);
+  // From angles [positions, pairs], fp64, of the first pairs of a head; its other elements do not turn. Cosines and
+  // sines are multiplied by `scale`.
+  static RotaryTable OfAngles(const at::Tensor& angles, const at::TensorOptions& device, double scale = 1);
   // From given tables, such as rows of another one.
   RotaryTable(at::Tensor cosines, at::Tensor sines);
 
@@ -21,7 +22,7 @@ class RotaryTable {
   at::Tensor Rotate(const at::Tensor& x, int64_t first = 0) const;
   // The same for tokens at `positions` [tokens], int64 on x's device; the host does not read them.
   at::Tensor RotateAt(const at::Tensor& x, const at::Tensor& positions) const;
-  // [positions, head_dim/2], fp32.
+  // [positions, pairs], fp32.
   const at::Tensor& cosines() const { return cosines_; }
   const at::Tensor& sines() const { return sines_; }
 

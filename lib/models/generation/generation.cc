@@ -247,7 +247,7 @@ bool Generation::HasStopped(int64_t sequence) const {
 std::vector<at::Tensor> Generation::Read() const {
   std::vector<at::Tensor> texts;
   std::vector<TokenIds> prompts = TextsOf(options_.prompt, lengths_);
-  bool is_ragged = false;
+  bool is_ragged = !options_.lengths.empty();
   for (int64_t b = 0; b < batch(); ++b) {
     TokenIds& text = prompts[Size(b)];
     const TokenIds ids = Ids(b);

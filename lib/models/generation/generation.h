@@ -73,8 +73,8 @@ class Generation {
   bool searches() const { return search_.has_value(); }
   // nullptr without a draft.
   const Speculation* speculation() const { return speculation_ ? &*speculation_ : nullptr; }
-  // All tokens that the decoder has read: each prompt and its new tokens except the last. [batch, n] if all have one
-  // length, otherwise a [1, n] for each.
+  // All tokens that the decoder has read: each prompt and its new tokens except the last. [batch, n] if all prompts
+  // and all texts have one length, otherwise a [1, n] for each.
   std::vector<at::Tensor> Read() const;
 
   // Seconds of the first run, and between tokens in all later runs.

@@ -180,7 +180,7 @@ class NativeDecoder final : public DecoderModel {
       const PartRange block(worker, "block", static_cast<int64_t>(i));
       Norm(worker, vectors.attention_norm, s.x);
       Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = active(), .y = qkv_.data()},
-              [&](Range rows) { AddBias(vectors.qkv_bias, rows); });
+              [&](Range rows) { AddBias(vectors.qkv_bias, rows, qkv_.data(), n_.qkv()); });
       End(worker, DecoderComponent::kQkv);
       Wait(worker);
       Attend(worker, static_cast<int64_t>(i));
@@ -188,6 +188,7 @@ class NativeDecoder final : public DecoderModel {
       Wait(worker);
       Product(worker, "roofbench::linear out",
               {.matrix = layer.out, .x = attended_rounded_.data(), .m = active(), .y = added_.data()}, [&](Range rows) {
+                AddBias(vectors.out_bias, rows, added_.data(), n_.d);
                 for (int64_t b = 0; b < active(); ++b) Add(worker, b, 1, added_.data() + b * n_.d, rows);
               });
       End(worker, DecoderComponent::kOut);
@@ -227,11 +228,12 @@ class NativeDecoder final : public DecoderModel {
     }
   }
 
-  void AddBias(const at::Tensor& bias, Range rows) {
+  // Adds some rows of a bias to the vectors y [active, width].
+  void AddBias(const at::Tensor& bias, Range rows, float* y, int64_t width) const {
     if (!bias.defined()) return;
     const float* const added = Elements<float>(bias);
-    for (int64_t b = 0; b < active(); ++b) {
-      for (int64_t j = rows.begin; j < rows.end; ++j) qkv_[Size(b * n_.qkv() + j)] += added[j];
+    for (int64_t b = 0; b < active(); ++b, y += width) {
+      for (int64_t j = rows.begin; j < rows.end; ++j) y[j] += added[j];
     }
   }
 

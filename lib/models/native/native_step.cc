@@ -221,14 +221,17 @@ void NormHeads(const TokenAttention<T>& work, const at::Tensor& weight, float* h
 
 // Rotates contiguous heads by the angles of `position`.
 void Rotate(const RotaryTable& rope, int64_t position, float* heads, int64_t count, int64_t dim) {
-  const int64_t angles = position * (dim / 2);
+  const int64_t pairs = rope.cosines().size(1);
+  const int64_t angles = position * pairs;
   Run(kernels::Rope<float>{.x = heads,
                            .y = heads,
                            .cosines = Elements<float>(rope.cosines()) + angles,
                            .sines = Elements<float>(rope.sines()) + angles,
                            .rows = count,
                            .positions = 1,
-                           .cols = dim},
+                           .cols = 2 * pairs,
+                           .x_stride = dim,
+                           .y_stride = dim},
       SerialFor());
 }
 

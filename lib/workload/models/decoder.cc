@@ -106,8 +106,10 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   attention.flops[Index(ActivationDtype(format, stored.activations))] = 4 * scores * s.QueryWidth();
   workload::Cost cost;
   Operation qkv = product(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens);
-  qkv.bytes_read += stored.shape.BiasParameters() * element;
-  cost.operations = {qkv, attention, product(DecoderComponent::kOut, s.d_model, s.QueryWidth(), tokens)};
+  qkv.bytes_read += stored.shape.QkvBiasParameters() * element;
+  Operation out = product(DecoderComponent::kOut, s.d_model, s.QueryWidth(), tokens);
+  out.bytes_read += (stored.shape.BiasParameters() - stored.shape.QkvBiasParameters()) * element;
+  cost.operations = {qkv, attention, out};
   // Each chosen expert is read once, however many tokens share it.
   const double experts = stored.shape.IsMixture() ? stored.shape.ExpectedExperts(tokens) : 1;
   const double shared = tokens * stored.shape.active_experts / experts;

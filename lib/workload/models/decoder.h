@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder of the Llama family (also Mistral, Mixtral, Qwen, Gemma 2): its sizes, parameters and bytes, and the work
-// of reading a prompt and of generating one more token.
+// A decoder of the Llama family (also Mistral, Mixtral, Qwen, Phi-3, Gemma 2): its sizes, parameters and bytes, and the
+// work of reading a prompt and of generating one more token.
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@ struct Decoder {
   double window = 0;            // keys that a token attends to at most, including its own; 0: all earlier ones
   double whole_layers = 0;      // layers without a window, where other layers have one
   bool attention_bias = false;  // in the products that make queries, keys and values
+  bool output_bias = false;     // in the product of attention's output
   bool head_norms = false;      // on every head of queries and keys, before the rotation
   bool output_norms = false;    // on the outputs of attention and the feed-forward block, before the residual sum
   bool fp32_norms = false;      // their weights are not rounded to the precision of the others
@@ -35,7 +36,8 @@ struct Decoder {
   double ExpertParameters() const { return 3 * base.d_model * base.d_ff; }  // the matrices of one expert
   double RouterParameters() const { return IsMixture() ? experts * base.d_model : 0; }
   // Weights of a layer outside its matrices.
-  double BiasParameters() const { return attention_bias ? base.QueryWidth() + 2 * base.KvWidth() : 0; }
+  double QkvBiasParameters() const { return attention_bias ? base.QueryWidth() + 2 * base.KvWidth() : 0; }
+  double BiasParameters() const { return QkvBiasParameters() + (output_bias ? base.d_model : 0); }
   double NormParameters() const {
     return (output_norms ? 4 : 2) * base.d_model + (head_norms ? 2 * base.HeadDim() : 0);
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/checkpoint/decoder_config.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 
@@ -132,6 +136,61 @@ const Published kPublished[] = {
      .parameters = 2614341888,
      .theta = 10000,
      .window = 4096},
+    {.name = "deepseek_coder_6_7b",
+     .text = R"({"architectures": ["LlamaForCausalLM"], "bos_token_id": 32013, "eos_token_id": 32014,
+  "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008,
+  "max_position_embeddings": 16384, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
+  "num_key_value_heads": 32, "pretraining_tp": 1, "rms_norm_eps": 1e-06, "rope_scaling": {"factor": 4.0,
+  "type": "linear"}, "rope_theta": 100000, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+  "transformers_version": "4.33.1", "use_cache": true, "vocab_size": 32256})",
+     .parameters = 6740512768,
+     .theta = 100000,
+     .stretched = true},
+    {.name = "DeepSeek_R1_0528_Qwen3_8B",
+     .text = R"({"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+  "initializer_range": 0.02, "intermediate_size": 12288, "max_position_embeddings": 131072, "max_window_layers": 36,
+  "model_type": "qwen3", "num_attention_heads": 32, "num_hidden_layers": 36, "num_key_value_heads": 8,
+  "rms_norm_eps": 1e-06, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+  "original_max_position_embeddings": 32768, "attn_factor": 0.8782488562869419}, "rope_theta": 1000000,
+  "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+  "transformers_version": "4.51.0", "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})",
+     .parameters = 8190735360,
+     .theta = 1000000,
+     .stretched = true},
+    {.name = "Phi_3_mini_4k",
+     .text = R"({"architectures": ["Phi3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "bos_token_id": 1, "embd_pdrop": 0.0, "eos_token_id": 32000, "hidden_act": "silu", "hidden_size": 3072,
+  "initializer_range": 0.02, "intermediate_size": 8192, "max_position_embeddings": 4096, "model_type": "phi3",
+  "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32,
+  "original_max_position_embeddings": 4096, "pad_token_id": 32000, "resid_pdrop": 0.0, "rms_norm_eps": 1e-05,
+  "rope_scaling": null, "rope_theta": 10000.0, "sliding_window": 2047, "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16", "transformers_version": "4.40.2", "use_cache": true, "vocab_size": 32064})",
+     .parameters = 3821079552,
+     .theta = 10000,
+     .window = 2047},
+    {.name = "Phi_4_mini_instruct",
+     .text = R"({"architectures": ["Phi3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}, "bos_token_id": 199999, "embd_pdrop": 0.0,
+  "eos_token_id": 200020,
+  "full_attn_mod": 1, "hidden_act": "silu", "hidden_size": 3072, "initializer_range": 0.02, "intermediate_size": 8192,
+  "interpolate_factor": 1, "lm_head_bias": false, "max_position_embeddings": 131072, "mlp_bias": false, "model_type":
+  "phi3", "num_attention_heads": 24, "num_hidden_layers": 32, "num_key_value_heads": 8,
+  "original_max_position_embeddings": 4096, "pad_token_id": 199999, "partial_rotary_factor": 0.75, "resid_pdrop": 0.0,
+  "rms_norm_eps": 1e-05, "rope_scaling": {"long_factor": [1, 1.118320672, 1.250641126, 1.398617824, 1.564103225,
+  1.74916897, 1.956131817, 2.187582649, 2.446418898, 2.735880826, 3.059592084, 3.421605075, 3.826451687, 4.279200023,
+  4.785517845, 5.351743533, 5.984965424, 6.693110555, 7.485043894, 8.370679318, 9.36110372, 10.4687158, 11.70738129,
+  13.09260651, 14.64173252, 16.37415215, 18.31155283, 20.47818807, 22.90118105, 25.61086418, 28.64115884, 32.03, 32.1,
+  32.13, 32.23, 32.6, 32.61, 32.64, 32.66, 32.7, 32.71, 32.93, 32.97, 33.28, 33.49, 33.5, 44.16, 47.77],
+  "short_factor": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+  1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+  1.0, 1.0, 1.0, 1.0, 1.0], "type": "longrope"}, "rope_theta": 10000.0, "sliding_window": 262144,
+  "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.45.0", "use_cache": true,
+  "vocab_size": 200064})",
+     .parameters = 3836021760,
+     .theta = 10000,
+     .window = 262144,
+     .stretched = true},
 };
 
 class PublishedConfig : public testing::TestWithParam<Published> {};
@@ -269,6 +328,135 @@ TEST(ParseConfig, OriginalPositionsMayBeLeftOut) {
   EXPECT_EQ(original(), 512);
 }
 
+struct Turning {
+  const char* type;
+  const char* change;
+  int64_t length;
+  double attention_factor;
+  std::vector<double> frequencies;
+};
+
+// By ROPE_INIT_FUNCTIONS[rope_type](config, "cpu", seq_len=length) of transformers 5.23.0, which computes them in fp32.
+const Turning kTurning[] = {
+    {"llama",
+     R"({"max_position_embeddings": 64, "rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}})",
+     64,
+     1,
+     {0.25, 0.11496582, 0.05286856, 0.024312312, 0.01118034, 0.0051414282, 0.002364354, 0.0010872796}},
+    {"llama",
+     R"({"max_position_embeddings": 64, "rope_theta": 500.0, "rope_scaling": {"type": "dynamic", "factor": 3.0}})",
+     64,
+     1,
+     {1, 0.45986328, 0.21147424, 0.097249247, 0.044721361, 0.020565713, 0.0094574159, 0.0043491186}},
+    {"llama",
+     R"({"max_position_embeddings": 64, "rope_theta": 500.0, "rope_scaling": {"type": "dynamic", "factor": 3.0}})",
+     100,
+     1,
+     {1, 0.39929444, 0.15943605, 0.063661925, 0.025419852, 0.010150005, 0.0040528406, 0.0016182766}},
+    {"qwen2",
+     R"({"max_position_embeddings": 256, "rope_theta": 10000.0, "rope_scaling":
+         {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}})",
+     64,
+     1.138629436111989,
+     {1, 0.23717082, 0.049999997, 0.0079056947, 0.0024999999, 0.00079056947, 0.00025000001, 7.9056947e-05}},
+    {"qwen3",
+     R"({"max_position_embeddings": 256, "head_dim": 16, "rope_theta": 1000.0, "rope_scaling":
+         {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 100, "truncate": false,
+          "beta_fast": 4, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.3}})",
+     64,
+     0.9017839869787123,
+     {1, 0.42169651, 0.1519421, 0.036827106, 0.0040401756, 0.0016669019, 0.00070292666, 0.00029642173}},
+    {"llama",
+     R"({"max_position_embeddings": 256, "rope_theta": 10000.0, "rope_scaling":
+         {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "attention_factor": 0.7}})",
+     64,
+     0.7,
+     {1, 0.23717082, 0.049999997, 0.0079056947, 0.0024999999, 0.00079056947, 0.00025000001, 7.9056947e-05}},
+    {"phi3",
+     R"({"max_position_embeddings": 2048, "original_max_position_embeddings": 64, "partial_rotary_factor": 0.75,
+         "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
+                          "long_factor": [1.0, 1.5, 2.0, 4.0, 8.0, 16.0]}})",
+     64,
+     1.3540064007726602,
+     {1, 0.19585769, 0.038679902, 0.0076923077, 0.0015388816, 0.00030943932}},
+    {"phi3",
+     R"({"max_position_embeddings": 2048, "original_max_position_embeddings": 64, "partial_rotary_factor": 0.75,
+         "rope_scaling": {"type": "su", "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
+                          "long_factor": [1.0, 1.5, 2.0, 4.0, 8.0, 16.0]}})",
+     65,
+     1.3540064007726602,
+     {1, 0.14362897, 0.023207942, 0.0024999999, 0.00026930429, 2.9009934e-05}},
+    {"llama",
+     R"({"max_position_embeddings": 512, "rope_theta": 500.0, "rope_scaling":
+         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}})",
+     64,
+     1,
+     {1, 0.45986328, 0.097616628, 0.012156156, 0.0055901702, 0.0025707141, 0.001182177, 0.00054363982}},
+};
+
+TEST(InverseFrequencies, AreThoseOfTransformers) {
+  for (const Turning& row : kTurning) {
+    json config = Config(row.type, R"({"hidden_size": 32})");
+    config.update(json::parse(row.change));
+    const DecoderConfig read = ParseConfig(config.dump()).value();
+    EXPECT_NEAR(read.stretched->attention_factor, row.attention_factor, 1e-9) << row.change;
+    const at::Tensor lengths = at::full({1}, row.length, at::kDouble);
+    const at::Tensor expected = at::tensor(row.frequencies, at::kDouble).unsqueeze(0);
+    const at::Tensor found = InverseFrequencies(read, lengths);
+    ASSERT_EQ(found.sizes(), expected.sizes()) << row.change;
+    EXPECT_TRUE(found.allclose(expected, /*rtol=*/1e-6, /*atol=*/0)) << row.change << found;
+  }
+}
+
+// One row a length, where lengths matter.
+TEST(InverseFrequencies, GrowWithTheTextFromItsOriginalPositionsOn) {
+  for (const auto& row : {kTurning[1], kTurning[6]}) {
+    json config = Config(row.type, R"({"hidden_size": 32})");
+    config.update(json::parse(row.change));
+    const DecoderConfig read = ParseConfig(config.dump()).value();
+    EXPECT_EQ(read.FixedLength(), 64);
+    const at::Tensor lengths = at::tensor({1, 64, 65, 100}, at::kDouble);
+    const at::Tensor all = InverseFrequencies(read, lengths);
+    for (int64_t i = 0; i < 4; ++i) {
+      EXPECT_TRUE(all[i].equal(InverseFrequencies(read, lengths.narrow(0, i, 1))[0]));
+    }
+    EXPECT_TRUE(all[0].equal(all[1]));
+    EXPECT_FALSE(all[1].equal(all[2]));
+  }
+  EXPECT_FALSE(Read("llama").FixedLength());
+}
+
+TEST(CheckGrowth, RefusesToReadATextAgain) {
+  json config = Config(kTurning[6].type, R"({"hidden_size": 32})");
+  config.update(json::parse(kTurning[6].change));
+  const DecoderConfig phi = ParseConfig(config.dump()).value();
+  EXPECT_TRUE(CheckGrowth(phi, 1, 64).ok());
+  EXPECT_TRUE(CheckGrowth(phi, 65, 2000).ok());
+  const absl::Status refused = CheckGrowth(phi, 64, 65);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("grows from 64 to 65 tokens, past original_max_position"));
+  EXPECT_TRUE(CheckGrowth(Read("llama", kTurning[1].change), 64, 65).ok()) << "rope_type dynamic";
+}
+
+// Phi-3's configuration in transformers has its own default, and others fall back to the number of positions.
+TEST(ParseConfig, PhiHasAnOriginalNumberOfPositionsByDefault) {
+  const DecoderConfig read = Read("phi3", R"({"max_position_embeddings": 131072, "rope_scaling":
+      {"type": "longrope", "short_factor": [1, 2], "long_factor": [3, 4], "original_max_position_embeddings": 7}})");
+  EXPECT_EQ(read.stretched->original_positions, 4096);
+  EXPECT_EQ(read.stretched->factor, 32);
+}
+
+TEST(ParseConfig, BiasesOfAttentionFollowTheConfiguration) {
+  for (const char* type : {"llama", "qwen3"}) {
+    const DecoderConfig biased = Read(type, R"({"attention_bias": true})");
+    EXPECT_TRUE(biased.shape.attention_bias && biased.shape.output_bias) << type;
+    EXPECT_FALSE(Read(type).shape.attention_bias || Read(type).shape.output_bias) << type;
+  }
+  EXPECT_TRUE(Read("qwen2").shape.attention_bias);
+  EXPECT_FALSE(Read("qwen2", R"({"attention_bias": true})").shape.output_bias);
+}
+
 TEST(ParseConfig, StopIdsAreOneOrSeveral) {
   EXPECT_THAT(Read("llama", R"({"eos_token_id": 3})").stop_ids, ElementsAre(3));
   EXPECT_THAT(Read("llama", R"({"eos_token_id": [3, 5]})").stop_ids, ElementsAre(3, 5));
@@ -324,7 +512,7 @@ constexpr Refused kRefused[] = {
     {"llama", R"({"head_dim": 3})", "head_dim must be even"},
     {"mistral", R"({"num_key_value_heads": null})", "num_key_value_heads must be a whole number"},
     {"mixtral", R"({"num_experts_per_tok": 3})", "num_experts_per_tok must not exceed num_local_experts"},
-    {"llama", R"({"attention_bias": true})", "a model with attention_bias"},
+    {"mistral", R"({"attention_bias": true})", "a model with attention_bias"},
     {"llama", R"({"final_logit_softcapping": 30.0})",
      "a model with final_logit_softcapping, whose effect is not known (set it to null if the logits do not depend on "
      "it)"},
@@ -353,13 +541,25 @@ constexpr Refused kRefused[] = {
      "layer_types other than sliding_attention and full_attention"},
     {"llama", R"({"rope_theta": "1e6"})", "rope_theta must be a number above 1"},
     {"llama", R"({"rope_parameters": {"rope_theta": true}})", "rope_theta must be a number above 1"},
-    {"llama", R"({"rope_parameters": {"rope_type": "yarn"}})", "rope_type 'yarn'"},
+    {"llama", R"({"rope_parameters": {"rope_type": "proportional"}})", "rope_type 'proportional'"},
+    {"llama", R"({"rope_parameters": {"rope_type": "linear"}})",
+     "factor of rope_type 'linear' must be a number above 0"},
+    {"llama", R"({"rope_scaling": {"type": "dynamic", "factor": 0.5}})",
+     "factor of rope_type 'dynamic' must be a number from 1 on"},
+    {"llama", R"({"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_slow": -1}})", "beta_slow must be numbers"},
+    {"llama", R"({"rope_scaling": {"type": "yarn", "factor": 4.0, "attention_factor": "1"}})",
+     "attention_factor must be a number above 0"},
+    {"llama", R"({"rope_scaling": {"type": "linear", "factor": 4.0, "beta_fast": 1}})",
+     "a model with beta_fast of its positions"},
+    {"phi3", R"({"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [0]}})",
+     "short_factor must be a list of"},
+    {"phi3", R"({"partial_rotary_factor": 1.5})", "partial_rotary_factor must be a number up to 1"},
     {"llama", R"({"rope_parameters": {"rope_type": 5}})", "rope_type '5'"},
-    {"llama", R"({"rope_scaling": {"type": "yarn", "beta_fast": 32}})", "rope_type 'yarn'"},
     {"llama", R"({"rope_scaling": "linear"})", "rope_scaling must be an object"},
     {"llama", R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})",
      "a model with partial_rotary_factor of its positions"},
-    {"llama", R"({"rope_parameters": {"rope_type": "llama3"}})", "rope_parameters needs factor"},
+    {"llama", R"({"rope_parameters": {"rope_type": "llama3"}})", "factor of rope_type 'llama3' must be"},
+    {"llama", R"({"rope_parameters": {"rope_type": "llama3", "factor": 8}})", "rope_parameters needs low_freq_factor"},
     {"llama", R"({"quantization_config": "gptq"})", "quantization_config must be an object"},
 };
 

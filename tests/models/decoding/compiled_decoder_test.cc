@@ -78,6 +78,14 @@ TEST(CompiledDecoder, RefusesOtherModelsWithTheReason) {
   odd = llama;
   odd.gate = Gate::kGeluTanh;
   EXPECT_THAT(why(odd, plain), HasSubstr("SiLU"));
+  odd = llama;
+  odd.rotary_dim = 24;
+  EXPECT_THAT(why(odd, plain), HasSubstr("heads that turn in part"));
+  odd = llama;
+  odd.stretched = StretchedRope{.method = StretchedRope::Method::kYarn};
+  EXPECT_THAT(why(odd, plain), "") << "its positions are those of other tables";
+  odd.stretched->method = StretchedRope::Method::kDynamic;
+  EXPECT_THAT(why(odd, plain), HasSubstr("positions that turn by the length of a text"));
 }
 
 }  // namespace

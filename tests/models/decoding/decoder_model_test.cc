@@ -29,6 +29,7 @@ using workload::WeightFormat;
 void FillVectors(DecoderWeights& weights, at::Generator& generator) {
   for (LayerWeights& layer : weights.layers) {
     layer.qkv_bias.normal_(0, 1, generator);
+    if (layer.out_bias.defined()) layer.out_bias.normal_(0, 1, generator);
     layer.query_norm.uniform_(0.5, 1.5, generator);
     layer.key_norm.uniform_(0.5, 1.5, generator);
     for (at::Tensor* norm : {&layer.attention_out_norm, &layer.mlp_out_norm}) {
@@ -385,6 +386,51 @@ TEST(AnEightBitCache, IsCheckedInItself) {
     const at::Tensor scale = cache.key_scales.select(0, 1)[0][1][23];
     scale.mul_(1.05);
     EXPECT_FALSE(is_right());
+  }
+}
+
+// As in transformers, all tokens of a prompt turn by its length, and each later one by the length up to it.
+TEST(PositionsByLength, DependOnTheTokensThatAreReadAtOnce) {
+  constexpr int64_t kOriginal = 8;
+  constexpr int64_t kPrompt = 11;
+  constexpr int64_t kLength = 18;
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  const at::Tensor tokens = at::randint(0, 96, {1, kLength}, generator, at::kLong);
+  for (const char* implementation : {"eager", "native"}) {
+    for (const bool int8_cache : {false, true}) {
+      DecoderWeights weights =
+          PositionalWeightsOf({implementation, "tiny_llama", WeightFormat::kFp32, false, false, int8_cache});
+      weights.config.stretched =
+          StretchedRope{.method = StretchedRope::Method::kDynamic, .factor = 4, .original_positions = kOriginal};
+      const auto make = [&](int64_t batch) {
+        return MakeDecoder(implementation, weights, {.batch = batch, .capacity = kLength}, 1).value();
+      };
+      const auto read = [&](DecoderModel& decoder, int64_t first) {
+        at::Tensor logits = decoder.Append(tokens.narrow(1, 0, first).contiguous());
+        for (int64_t i = first; i < kLength; ++i) logits = decoder.AppendOne(tokens.select(1, i).contiguous());
+        return logits.clone();
+      };
+      const auto decoder = make(1);
+      const at::Tensor found = read(*decoder, kPrompt);
+      const KvCache* const cache = int8_cache ? decoder->keys_and_values() : nullptr;
+      EagerDecoder reference(weights, 1, kLength, Arithmetic::kExact, cache);
+      reference.Append(tokens.narrow(1, 0, kPrompt).contiguous());
+      const at::Tensor later = tokens.narrow(1, kPrompt, kLength - kPrompt).contiguous();
+      EXPECT_LT(Off(found, reference.AppendOneByOne(later)), 1e-4) << implementation;
+      if (int8_cache) continue;
+      for (const int64_t other : {int64_t{1}, kPrompt + 1, kLength}) {
+        EXPECT_GT(Off(read(*make(1), other), found), 1e-3) << implementation << other;
+      }
+      EXPECT_LT(Off(read(*make(1), 1), read(*make(1), kOriginal)), 1e-5) << "the plain positions";
+      // A ragged batch: each text turns by its own length.
+      const auto two = make(2);
+      const at::Tensor ragged = at::cat({tokens[0].narrow(0, 0, 2), tokens[0].narrow(0, 0, kPrompt)});
+      two->AppendTo({{0, 2}, {1, kPrompt}}, ragged);
+      for (int64_t i = kPrompt; i + 1 < kLength; ++i) two->AppendTo({{1, 1}}, tokens[0].narrow(0, i, 1).contiguous());
+      const at::Tensor last = at::cat({tokens[0].narrow(0, 2, 1), tokens[0].narrow(0, kLength - 1, 1)});
+      EXPECT_LT(Off(two->AppendTo({{0, 1}, {1, 1}}, last)[1], found[0]), 1e-5) << implementation;
+    }
   }
 }
 

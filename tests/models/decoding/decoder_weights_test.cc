@@ -34,7 +34,7 @@ TEST(DecoderWeights, BytesMatchTheClosedForm) {
     for (const WeightFormat format : workload::kWeightFormats) {
       const Storage storage = Storage::Default(format);
       DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
-      config.shape.attention_bias = config.shape.head_norms = true;
+      config.shape.attention_bias = config.shape.output_bias = config.shape.head_norms = true;
       config.shape.base.vocab = 101;  // does not fill int4's last tile
       const DecoderWeights weights = RandomWeights(config, storage, 1).value();
       EXPECT_EQ(static_cast<double>(weights.nbytes()), storage.Of(config.shape).ModelBytes()) << model << Name(format);

@@ -14,13 +14,13 @@
 
 namespace roofbench::models {
 
-// A window of 6 keys in the first layer; biases, and norms of heads and of outputs; another gate, scale and cap; a
-// vocabulary that does not fill int4's last tile.
+// A window of 6 keys in the first layer; biases, and norms of heads and of outputs; another gate, scale and cap;
+// heads that turn in part; a vocabulary that does not fill int4's last tile.
 inline void AddEverything(DecoderConfig& config) {
   config.shape.window = 6;
   config.shape.whole_layers = 1;
   config.whole_layers = {1};
-  config.shape.attention_bias = config.shape.head_norms = true;
+  config.shape.attention_bias = config.shape.output_bias = config.shape.head_norms = true;
   config.shape.output_norms = config.shape.fp32_norms = true;
   config.gate = Gate::kGeluTanh;
   config.embedding_scale = 3;
@@ -28,6 +28,7 @@ inline void AddEverything(DecoderConfig& config) {
   config.score_cap = 4;
   config.logit_cap = 2;
   config.shape.base.vocab = 101;
+  config.rotary_dim = 24;
 }
 
 struct Variant {

@@ -251,8 +251,9 @@ TEST(Decoder, AWindowMayBeForSomeLayersOnly) {
 TEST(Decoder, BiasesAndNormsOfHeadsCount) {
   Decoder shape = kSmall;
   shape.attention_bias = true;
+  shape.output_bias = true;
   shape.head_norms = true;
-  const double more = 3 * (16 + 2 * 2);  // layers · (q + 2·kv + 2·head_dim)
+  const double more = 3 * (16 + 8 + 2 * 2);  // layers · (q + 2·kv + d + 2·head_dim)
   EXPECT_EQ(shape.Parameters() - kSmall.Parameters(), more);
   const StoredDecoder with{.shape = shape, .format = WeightFormat::kInt8};
   const StoredDecoder without{.shape = kSmall, .format = WeightFormat::kInt8};
