@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from roofreport.compare.doubts import doubt, half_width
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
+from roofreport.io.doubts import doubt, half_width
 from roofreport.io.result import Case, State
 from roofreport.text import printable
 

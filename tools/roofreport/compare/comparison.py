@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-from roofreport.compare.doubts import doubt
 from roofreport.io.contract import TIME, Metric
+from roofreport.io.doubts import doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.stats.verdict import Judgement, Split, Verdict, find_split, relative
 

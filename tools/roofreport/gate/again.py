@@ -14,13 +14,13 @@ from statistics import median
 from roofreport import units
 from roofreport.compare import abba, command
 from roofreport.compare.command import filter_of, parse
-from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.gate.nightly_runs import roof_rate
 from roofreport.gate.standing import Standing
 from roofreport.gate.verdicts import Finding, Suspect, is_far
 from roofreport.history.records import machine_of
 from roofreport.io.contract import Better, Metric
+from roofreport.io.doubts import doubt
 from roofreport.io.load import load
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.stats.verdict import Judgement, Verdict

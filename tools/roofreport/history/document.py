@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
+from roofreport.io.doubts import doubt
 from roofreport.io.load import result_of
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text
