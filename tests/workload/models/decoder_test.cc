@@ -258,7 +258,7 @@ TEST(Decoder, BiasesAndNormsOfHeadsCount) {
   const StoredDecoder with{.shape = shape, .format = WeightFormat::kInt8};
   const StoredDecoder without{.shape = kSmall, .format = WeightFormat::kInt8};
   EXPECT_EQ(with.ModelBytes() - without.ModelBytes(), 2 * more);
-  EXPECT_EQ(with.DecodeCost(1, 5, 6).BytesRead() - without.DecodeCost(1, 5, 6).BytesRead(), 2 * 3 * 16);
+  EXPECT_EQ(with.DecodeCost(1, 5, 6).BytesRead() - without.DecodeCost(1, 5, 6).BytesRead(), 2 * 3 * (16 + 8));
 }
 
 // Parts without operations: waiting, and the gate, whose operands stay in caches.
