@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/roofs/compute_loops.h"
 
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <vector>
 
+#include "lib/hardware/roofs/compute_operands.h"
+#include "lib/hardware/roofs/tile_loop.h"
 #include "lib/kernels/simd/isa.h"
-#include "lib/kernels/simd/split_mix.h"
 
 #if ROOFBENCH_X86
 #include <immintrin.h>
@@ -17,69 +17,13 @@
 namespace roofbench::hardware {
 namespace {
 
-using kernels::SplitMix64;
+using kernels::TileProduct;
 using workload::Dtype;
 
 constexpr std::size_t kMaxPairs = 4;
 constexpr std::size_t kMaxSums = 24;
 constexpr std::size_t kMaxVectorBytes = 64;
-
-// Operands of the loops: no zeros or constants, which draw less power and let the clock rise, and no values that lead
-// to infinity or denormals, which are slow on some processors.
-struct Operands {
-  alignas(kMaxVectorBytes) std::array<std::byte, kMaxPairs * kMaxVectorBytes> x;
-  alignas(kMaxVectorBytes) std::array<std::byte, kMaxPairs * kMaxVectorBytes> y;
-  alignas(kMaxVectorBytes) std::array<std::byte, kMaxSums * kMaxVectorBytes> sums;
-};
-
-// Values of either sign with a magnitude in [0.5, 0.9): s = s * x + y stays within 9.
-float Fp32Element(SplitMix64& random) {
-  const uint64_t bits = random();
-  const float magnitude = 0.5F + 0.4F * static_cast<float>(bits >> 40) * 0x1p-24F;
-  return (bits & 1) != 0 ? magnitude : -magnitude;
-}
-
-#if ROOFBENCH_X86
-// The upper half of an fp32.
-uint16_t Bf16Element(SplitMix64& random) {
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(Fp32Element(random)) >> 16);
-}
-
-uint8_t Int8Element(SplitMix64& random) { return static_cast<uint8_t>(random()); }
-#endif
-
-Operands MakeOperands(auto element) {
-  Operands operands;
-  SplitMix64 random;
-  const auto fill = [&random](std::span<std::byte> bytes, auto make) {
-    for (std::size_t at = 0; at < bytes.size();) {
-      const auto value = make(random);
-      std::memcpy(&bytes[at], &value, sizeof(value));
-      at += sizeof(value);
-    }
-  };
-  fill(operands.x, element);
-  fill(operands.y, element);
-  fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
-  return operands;
-}
-
-template <auto kElement>
-const Operands& OperandsOf() {
-  static const Operands operands = MakeOperands(kElement);
-  return operands;
-}
-
-template <typename Lane>
-double SumOf(std::span<const std::byte> lanes) {
-  double sum = 0;
-  for (std::size_t at = 0; at < lanes.size(); at += sizeof(Lane)) {
-    Lane lane;
-    std::memcpy(&lane, &lanes[at], sizeof(lane));
-    sum += lane;
-  }
-  return sum;
-}
+using VectorOperands = ComputeOperands<kMaxPairs * kMaxVectorBytes, kMaxSums * kMaxVectorBytes>;
 
 // Defines `Function(iterations)`: kSums vectors of type Sum, each of which meets kPairs pairs of vectors of type
 // Operand in an iteration, by the expression MultiplyAdd of s, x and y. A macro, because neither a target attribute nor
@@ -87,7 +31,7 @@ double SumOf(std::span<const std::byte> lanes) {
 // NOLINTBEGIN(bugprone-macro-parentheses): types and attributes take none
 #define ROOFBENCH_DEFINE_LOOP(Function, kTarget, kSums, kPairs, Sum, Lane, Operand, kElement, MultiplyAdd) \
   kTarget double Function(int64_t iterations) {                                                            \
-    const Operands& operands = OperandsOf<kElement>();                                                     \
+    const VectorOperands& operands = OperandsOf<VectorOperands, kElement>();                               \
     Operand xs[kPairs];                                                                                    \
     Operand ys[kPairs];                                                                                    \
     Sum sums[kSums];                                                                                       \
@@ -138,6 +82,12 @@ constexpr kernels::IsaVariant<ComputeLoop> kLoops[] = {
     {kernels::kAvx512Bf16, {Dtype::kBf16, "vdpbf16ps avx512", FlopsPerIteration(24, 4, 32), DotBf16Avx512}},
     {kernels::kAvxVnni, {Dtype::kInt8, "vpdpbusd avx2", FlopsPerIteration(12, 2, 32), DotInt8Avx2}},
     {kernels::kAvx512Vnni, {Dtype::kInt8, "vpdpbusd avx512", FlopsPerIteration(16, 4, 64), DotInt8Avx512}},
+    {kernels::kAmxBf16,
+     {Dtype::kBf16, "tdpbf16ps amx", TileLoopFlops(TileProduct::kBf16),
+      TileLoop<kernels::HardwareTiles, TileProduct::kBf16>}},
+    {kernels::kAmxInt8,
+     {Dtype::kInt8, "tdpbssd amx", TileLoopFlops(TileProduct::kInt8),
+      TileLoop<kernels::HardwareTiles, TileProduct::kInt8>}},
 #endif
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Register-only multiply-add loops: the arithmetic roof of one thread, per precision.
+// Register-only multiply-add loops, of vectors and of tiles: the arithmetic roof of one thread, per precision.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace roofbench::hardware {
 
 // A loop with enough independent accumulators to hide the latency of the multiply-add: at least 16, or 12 where there
-// are only 16 registers. Matrix extensions (AMX) do not have a loop: their probe is a library's GEMM.
+// are only 16 registers, or 4 tiles.
 struct ComputeLoop {
   workload::Dtype dtype;
-  std::string_view name;  // "fma avx512", "vdpbf16ps", "vpdpbusd", …
+  std::string_view name;  // "fma avx512", "vpdpbusd avx2", "tdpbf16ps amx", …
   double flops_per_iteration;
   double (*run)(int64_t iterations);  // returns a value that depends on all the work
 };

@@ -11,6 +11,10 @@
 #if ROOFBENCH_X86
 #include <cpuid.h>
 #endif
+#if ROOFBENCH_X86 && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace roofbench::kernels {
 namespace {
@@ -19,13 +23,39 @@ constexpr uint32_t kEverything = ~0U;
 std::atomic<uint32_t> allowed_features = kEverything;
 
 #if ROOFBENCH_X86
-// Clang before 16 has no __builtin_cpu_supports("avxvnni"). CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM, volume 2A).
-bool HasAvxVnni() {
+struct CpuId {
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+};
+
+// A subleaf of leaf 7 (Intel SDM, volume 2A); zeros where the processor lacks it.
+CpuId ExtendedFeatures(unsigned subleaf) {
+  CpuId id;
+  return __get_cpuid_count(7, subleaf, &id.eax, &id.ebx, &id.ecx, &id.edx) != 0 ? id : CpuId{};
+}
+
+bool Bit(unsigned word, int bit) { return (word >> bit & 1) != 0; }
+
+// Clang before 16 has no __builtin_cpu_supports("avxvnni").
+bool HasAvxVnni() { return Bit(ExtendedFeatures(1).eax, 4); }
+
+// The products of tiles that this process may use: Linux saves the registers of tiles only for a process that asks.
+uint32_t TileFeatures() {
+#ifdef __linux__
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h, which older systems lack
+  constexpr int kTileData = 18;               // the state component of the registers (Intel SDM, volume 1, 13.1)
+  const CpuId id = ExtendedFeatures(0);
+  constexpr int kTiles = 24;
+  uint32_t features = 0;
+  if (Bit(id.edx, 22)) features |= kAmxBf16;
+  if (Bit(id.edx, 25)) features |= kAmxInt8;
+  if (Bit(id.edx, kTiles) && features != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0) {
+    return features;
+  }
+#endif
+  return 0;
 }
 #endif
 
@@ -41,6 +71,7 @@ uint32_t Detect() {
     features |= kAvx512;
     if (__builtin_cpu_supports("avx512bf16")) features |= kAvx512Bf16;
     if (__builtin_cpu_supports("avx512vnni")) features |= kAvx512Vnni;
+    features |= TileFeatures();
   }
 #endif
   return features;

@@ -8,15 +8,21 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "lib/hardware/roofs/compute_operands.h"
+#include "lib/hardware/roofs/tile_loop.h"
+#include "lib/kernels/simd/isa.h"
 #include "lib/kernels/simd/split_mix.h"
+#include "lib/kernels/simd/tile.h"
 
 namespace roofbench::hardware {
 namespace {
 
+using kernels::TileProduct;
 using workload::Dtype;
 
 // The layout of each loop. From it the tests compute the loop's result, one element at a time; a wrong count of
@@ -109,6 +115,7 @@ TEST(ComputeLoops, ComputeAndCountTheSame) {
   ASSERT_FALSE(ComputeLoops().empty());
   EXPECT_EQ(ComputeLoops().front().dtype, Dtype::kFp32);
   for (const ComputeLoop& loop : ComputeLoops()) {
+    if (loop.name.ends_with(" amx")) continue;  // TileLoops has these
     const auto* const layout = std::ranges::find_if(kLayouts, [&](const Layout& one) { return one.name == loop.name; });
     ASSERT_NE(layout, std::end(kLayouts)) << loop.name;
     EXPECT_EQ(loop.flops_per_iteration, 2.0 * layout->sums * layout->pairs * layout->lanes * layout->products)
@@ -120,6 +127,78 @@ TEST(ComputeLoops, ComputeAndCountTheSame) {
       EXPECT_NEAR(loop.run(iterations), expected, tolerance) << loop.name << ", " << iterations << " iterations";
     }
   }
+}
+
+// The sum of all elements of the four tiles of sums, in double precision.
+double ExpectedOfTiles(TileProduct product, int64_t iterations) {
+  constexpr int kRows = kernels::kTileRows;
+  const int parts = product == TileProduct::kBf16 ? 2 : 4;
+  const auto element = [&](const auto& bytes, int tile, int row, int index) -> double {
+    const std::byte* const at =
+        &bytes[static_cast<std::size_t>(tile * kernels::kTileBytes + row * kernels::kTileRowBytes)];
+    if (product == TileProduct::kInt8) return static_cast<int8_t>(at[index]);
+    uint16_t half;
+    std::memcpy(&half, at + 2 * index, sizeof(half));
+    return std::bit_cast<float>(uint32_t{half} << 16);
+  };
+  const TileOperands& operands =
+      product == TileProduct::kBf16 ? OperandsOf<TileOperands, Bf16Element>() : OperandsOf<TileOperands, Int8Element>();
+  double total = 0;
+  for (int tile = 0; tile < kTileSums; ++tile) {
+    for (int m = 0; m < kRows; ++m) {
+      for (int n = 0; n < kRows; ++n) {
+        double dot = 0;
+        for (int k = 0; k < kRows; ++k) {
+          for (int part = 0; part < parts; ++part) {
+            dot +=
+                element(operands.x, tile / 2, m, parts * k + part) * element(operands.y, tile % 2, k, parts * n + part);
+          }
+        }
+        const std::size_t at =
+            static_cast<std::size_t>(tile * kernels::kTileBytes + m * kernels::kTileRowBytes + 4 * n);
+        if (product == TileProduct::kBf16) {
+          float sum;
+          std::memcpy(&sum, &operands.sums[at], sizeof(sum));
+          total += sum + static_cast<double>(iterations) * dot;
+        } else {
+          int32_t sum;
+          std::memcpy(&sum, &operands.sums[at], sizeof(sum));
+          total += Wrapped(sum + static_cast<double>(iterations) * dot);
+        }
+      }
+    }
+  }
+  return total;
+}
+
+template <typename Tiles, TileProduct kProduct>
+void ExpectTileLoop() {
+  for (const int64_t iterations : {0, 1, 2, 5, 100}) {
+    // fp32 sums of up to 100 x 5 (32 products of either sign, each below 0.81), in 1,024 elements.
+    const double tolerance =
+        kProduct == TileProduct::kInt8 ? 0 : 1e-6 * kTileSums * kernels::kTileRows * kernels::kTileColumns * 5;
+    EXPECT_NEAR((TileLoop<Tiles, kProduct>(iterations)), ExpectedOfTiles(kProduct, iterations),
+                tolerance * static_cast<double>(1 + iterations))
+        << iterations << " iterations";
+  }
+}
+
+TEST(TileLoops, EmulationComputesAndCountsTheSame) {
+  ExpectTileLoop<kernels::EmulatedTiles, TileProduct::kBf16>();
+  ExpectTileLoop<kernels::EmulatedTiles, TileProduct::kInt8>();
+  // Four products of 16 x 16 sums over 32 bf16 or 64 bytes.
+  EXPECT_EQ(TileLoopFlops(TileProduct::kBf16), 4 * 2.0 * 16 * 16 * 32);
+  EXPECT_EQ(TileLoopFlops(TileProduct::kInt8), 4 * 2.0 * 16 * 16 * 64);
+}
+
+TEST(TileLoops, HardwareComputesTheSame) {
+#if ROOFBENCH_X86
+  if (!kernels::IsaHas(kernels::kAmxBf16 | kernels::kAmxInt8)) GTEST_SKIP() << "this processor has no AMX";
+  ExpectTileLoop<kernels::HardwareTiles, TileProduct::kBf16>();
+  ExpectTileLoop<kernels::HardwareTiles, TileProduct::kInt8>();
+#else
+  GTEST_SKIP() << "tiles are of x86";
+#endif
 }
 
 TEST(ComputeLoops, StayFiniteForLong) {

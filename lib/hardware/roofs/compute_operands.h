@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of the multiply-add loops: no zeros or constants, which draw less power and let the clock rise, and no
+// values that lead to infinity or denormals, which are slow on some processors.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "lib/kernels/simd/split_mix.h"
+
+namespace roofbench::hardware {
+
+// Values of either sign with a magnitude in [0.5, 0.9): s = s * x + y stays within 9.
+inline float Fp32Element(kernels::SplitMix64& random) {
+  const uint64_t bits = random();
+  const float magnitude = 0.5F + 0.4F * static_cast<float>(bits >> 40) * 0x1p-24F;
+  return (bits & 1) != 0 ? magnitude : -magnitude;
+}
+
+// The upper half of an fp32.
+inline uint16_t Bf16Element(kernels::SplitMix64& random) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(Fp32Element(random)) >> 16);
+}
+
+inline uint8_t Int8Element(kernels::SplitMix64& random) { return static_cast<uint8_t>(random()); }
+
+// The bytes of the factors of a loop, and of its sums at the start.
+template <std::size_t kFactorBytes, std::size_t kSumBytes>
+struct ComputeOperands {
+  alignas(64) std::array<std::byte, kFactorBytes> x;
+  alignas(64) std::array<std::byte, kFactorBytes> y;
+  alignas(64) std::array<std::byte, kSumBytes> sums;
+};
+
+// Made once. `kElement` draws an element of a factor.
+template <typename Operands, auto kElement>
+const Operands& OperandsOf() {
+  static const Operands made = [] {
+    Operands operands;
+    kernels::SplitMix64 random;
+    const auto fill = [&random](std::span<std::byte> bytes, auto make) {
+      for (std::size_t at = 0; at < bytes.size();) {
+        const auto value = make(random);
+        std::memcpy(&bytes[at], &value, sizeof(value));
+        at += sizeof(value);
+      }
+    };
+    fill(operands.x, kElement);
+    fill(operands.y, kElement);
+    fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
+    return operands;
+  }();
+  return made;
+}
+
+template <typename Lane>
+double SumOf(std::span<const std::byte> lanes) {
+  double sum = 0;
+  for (std::size_t at = 0; at < lanes.size(); at += sizeof(Lane)) {
+    Lane lane;
+    std::memcpy(&lane, &lanes[at], sizeof(lane));
+    sum += lane;
+  }
+  return sum;
+}
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile registers (Intel AMX): eight registers of 16 rows of 64 bytes, and the products of two of them. Code for tiles
+// is a template over HardwareTiles, which has the instructions, and EmulatedTiles, which computes the same on every
+// processor, for tests.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "lib/kernels/simd/isa.h"
+
+namespace roofbench::kernels {
+
+inline constexpr int kTileRegisters = 8;
+inline constexpr int kTileRows = 16;
+inline constexpr int kTileRowBytes = 64;
+inline constexpr int kTileBytes = kTileRows * kTileRowBytes;
+inline constexpr int kTileColumns = 16;  // of sums, 32 bits each
+
+// How a product reads its operands; sums are fp32 or int32. Row m of x holds 16 groups of 4 bytes, and row k of y holds
+// group k of each of 16 columns n: sums[m][n] += the dot products of x[m][k] and y[k][n] over all k.
+enum class TileProduct {
+  kBf16,  // TDPBF16PS: groups of two bf16
+  kInt8,  // TDPBSSD: groups of four signed bytes
+};
+
+// Multiply-adds of one product.
+constexpr int TileMultiplyAdds(TileProduct product) {
+  return kTileRows * kTileColumns * kTileColumns * (product == TileProduct::kBf16 ? 2 : 4);
+}
+
+#if ROOFBENCH_X86
+// The tile registers of the calling thread, all of full size while this lives. Needs kAmxBf16 or kAmxInt8, by product.
+// Inline assembly, because the intrinsics take only literal register numbers.
+class HardwareTiles {
+ public:
+  HardwareTiles() {
+    // The operand of LDTILECFG (Intel SDM, volume 2A).
+    struct alignas(kTileRowBytes) Configuration {
+      uint8_t palette = 1;
+      uint8_t start_row = 0;
+      std::array<uint8_t, 14> reserved = {};
+      std::array<uint16_t, 16> row_bytes = {};
+      std::array<uint8_t, 16> rows = {};
+    };
+    static_assert(sizeof(Configuration) == kTileRowBytes);
+    Configuration configuration;
+    for (std::size_t tile = 0; tile < kTileRegisters; ++tile) {
+      configuration.row_bytes[tile] = kTileRowBytes;
+      configuration.rows[tile] = kTileRows;
+    }
+    asm volatile("ldtilecfg %0" ::"m"(configuration) : "memory");
+  }
+  HardwareTiles(const HardwareTiles&) = delete;
+  HardwareTiles& operator=(const HardwareTiles&) = delete;
+  // Otherwise each context switch of this thread would save 8 KiB.
+  ~HardwareTiles() { asm volatile("tilerelease" ::: "memory"); }
+
+  template <int kTile>
+  void Load(const std::byte* from, int64_t row_stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  void Store(std::byte* to, int64_t row_stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(row_stride), "i"(kTile) : "memory");
+  }
+  template <TileProduct kProduct, int kSums, int kX, int kY>
+  void MultiplyAdd() {
+    if constexpr (kProduct == TileProduct::kBf16) {
+      asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kY));
+    } else {
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kY));
+    }
+  }
+};
+#endif
+
+class EmulatedTiles {
+ public:
+  template <int kTile>
+  void Load(const std::byte* from, int64_t row_stride) {
+    for (int64_t row = 0; row < kTileRows; ++row) std::memcpy(Row(kTile, row), from + row * row_stride, kTileRowBytes);
+  }
+  template <int kTile>
+  void Store(std::byte* to, int64_t row_stride) {
+    for (int64_t row = 0; row < kTileRows; ++row) std::memcpy(to + row * row_stride, Row(kTile, row), kTileRowBytes);
+  }
+  template <TileProduct kProduct, int kSums, int kX, int kY>
+  void MultiplyAdd() {
+    for (std::size_t m = 0; m < kTileRows; ++m) {
+      for (std::size_t n = 0; n < kTileColumns; ++n) {
+        if constexpr (kProduct == TileProduct::kBf16) {
+          AddBf16<kX, kY>(m, n, Row(kSums, m) + n * sizeof(float));
+        } else {
+          AddInt8<kX, kY>(m, n, Row(kSums, m) + n * sizeof(int32_t));
+        }
+      }
+    }
+  }
+
+ private:
+  std::byte* Row(std::size_t tile, std::size_t row) { return &registers_[tile * kTileBytes + row * kTileRowBytes]; }
+
+  template <typename T>
+  static T At(const std::byte* from, std::size_t index) {
+    T value;
+    std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+    return value;
+  }
+
+  // Denormals count as zero, as operands and as results.
+  static float Flushed(float value) {
+    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value) : value;
+  }
+  static float Bf16At(const std::byte* from, std::size_t index) {
+    return Flushed(std::bit_cast<float>(uint32_t{At<uint16_t>(from, index)} << 16));
+  }
+
+  // The even and the odd elements have a sum each, by fused multiply-adds; both are added at the end (Intel SDM, volume
+  // 2B, TDPBF16PS).
+  template <int kX, int kY>
+  void AddBf16(std::size_t m, std::size_t n, std::byte* sum) {
+    float halves[2] = {};
+    for (std::size_t k = 0; k < kTileColumns; ++k) {
+      for (std::size_t half = 0; half < 2; ++half) {
+        halves[half] =
+            Flushed(std::fma(Bf16At(Row(kX, m), 2 * k + half), Bf16At(Row(kY, k), 2 * n + half), halves[half]));
+      }
+    }
+    const float total = Flushed(Flushed(At<float>(sum, 0)) + Flushed(halves[0] + halves[1]));
+    std::memcpy(sum, &total, sizeof(total));
+  }
+
+  // Wraps around.
+  template <int kX, int kY>
+  void AddInt8(std::size_t m, std::size_t n, std::byte* sum) {
+    auto total = At<uint32_t>(sum, 0);
+    for (std::size_t k = 0; k < kTileColumns; ++k) {
+      for (std::size_t part = 0; part < 4; ++part) {
+        total += static_cast<uint32_t>(At<int8_t>(Row(kX, m), 4 * k + part) * At<int8_t>(Row(kY, k), 4 * n + part));
+      }
+    }
+    std::memcpy(sum, &total, sizeof(total));
+  }
+
+  std::array<std::byte, static_cast<std::size_t>(kTileRegisters)* kTileBytes> registers_ = {};
+};
+
+}  // namespace roofbench::kernels
