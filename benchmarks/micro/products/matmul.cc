@@ -10,7 +10,10 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
 
+#include "lib/aten/elements.h"
 #include "lib/aten/products.h"
+#include "lib/kernels/operators/products/tile_product.h"
+#include "lib/kernels/threading/thread_pool.h"
 #include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"
@@ -24,14 +27,51 @@ struct Matmul {
   at::Tensor a, b, y, rows;  // `rows`: the ones that are compared
 };
 
+// impl:native: the product by tiles. B is packed once, as a layer packs its weight, and not timed; A is packed in each
+// step.
+template <kernels::TileProduct kProduct>
+std::function<void()> ByTiles(Matmul& o, Inputs& in) {
+  using X = kernels::TileFactor<kProduct>;
+  const int threads = in.device().threads();
+  const int64_t k = o.a.size(1);
+  const int64_t n = o.b.size(1);
+  const int64_t row_bytes = k * static_cast<int64_t>(sizeof(X));
+  const at::Tensor panels = in.Keep([&](at::Generator&) {
+    at::Tensor packed = at::empty({kernels::PanelBytes(n, kernels::TileSteps(row_bytes))}, at::kByte);
+    kernels::PackTileWeights(static_cast<const std::byte*>(o.b.const_data_ptr()), n, row_bytes,
+                             static_cast<std::byte*>(packed.mutable_data_ptr()), kernels::ThreadPool(threads));
+    return packed;
+  });
+  kernels::TileProductHere<kProduct> product;
+  product.x = Elements<X>(o.a);
+  product.w = static_cast<const std::byte*>(panels.const_data_ptr());
+  product.y = Elements<kernels::TileResult<kProduct>>(o.y);
+  product.m = o.a.size(0);
+  product.n = n;
+  product.k = k;
+  return [product, threads, panels] { product(kernels::ThreadPool(threads)); };
+}
+
+kernels::TileProduct ProductOf(Dtype dtype) {
+  return dtype == Dtype::kInt8 ? kernels::TileProduct::kInt8 : kernels::TileProduct::kBf16;
+}
+
+absl::Status TilesSupport(const Point& at, const Device&) {
+  if (kernels::HasTiles(ProductOf(at.Dtype()))) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "impl:native multiplies with tiles (Intel AMX), which this processor or its system lacks; impl:eager and "
+      "impl:onednn run everywhere");
+}
+
 Matmul MakeMatmul(const Point& at, Inputs& in) {
   const int64_t m = at.Int("m");
   const int64_t n = at.Int("n");
   const int64_t k = at.Int("k");
   const Dtype dtype = at.Dtype();
-  // oneDNN's linear layer takes the weight as [n, k], and so do CUDA's int8 products: with a row-major B, _int_mm is
-  // refused from CUDA 13 on.
-  const bool transposed = at.Text(kImplAxis) == "onednn" || (dtype == Dtype::kInt8 && in.device().gpu() != nullptr);
+  // oneDNN's linear layer takes the weight as [n, k], as our product does, and so do CUDA's int8 products: with a
+  // row-major B, _int_mm is refused from CUDA 13 on.
+  const bool transposed = at.Text(kImplAxis) == "onednn" || at.Text(kImplAxis) == "native" ||
+                          (dtype == Dtype::kInt8 && in.device().gpu() != nullptr);
   return {.a = in.Randn({m, k}, dtype),
           .b = transposed ? in.Randn({n, k}, dtype).t() : in.Randn({k, n}, dtype),
           .y = in.Empty({m, n}, dtype == Dtype::kInt8 ? at::kInt : StorageType(dtype)),
@@ -99,6 +139,12 @@ const Registration kMatmul =
         .Takes({"fp32", "tf32", "bf16", "fp16"},
                "oneDNN's linear layer multiplies floats on processors; impl:eager "
                "takes all else")
+        .Impl("native", OnCpu([](Matmul& o, const Point& at, Inputs& in) {
+                return at.Dtype() == Dtype::kInt8 ? ByTiles<kernels::TileProduct::kInt8>(o, in)
+                                                  : ByTiles<kernels::TileProduct::kBf16>(o, in);
+              }))
+        .Takes({"bf16", "int8"}, "our own product multiplies tiles of bf16 and int8; impl:eager takes all else")
+        .When(TilesSupport)
         .Graph()
         .When(GraphSupports)
         .Supports(Supports)
@@ -116,6 +162,7 @@ const Registration kMatmul =
                                    {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}},
                                    {"n", {256, 512, 1024, 2048, 4096}}})
         .Points(Suite::kStandard, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {1024, 2048, 4096}}})
+        .Points(Suite::kStandard, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {512, 1024, 2048, 4096}}})
         // Spans launch-bound and larger sizes, launched one by one and as a graph.
         .Points(Suite::kStandard,
                 {{"impl", {"eager", "graph"}}, {"dtype", {"bf16"}}, {"n", {256, 512, 1024, 4096}}, {"cache", {kWarm}}})

@@ -61,6 +61,10 @@ class HardwareTiles {
   ~HardwareTiles() { asm volatile("tilerelease" ::: "memory"); }
 
   template <int kTile>
+  void Zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+  }
+  template <int kTile>
   void Load(const std::byte* from, int64_t row_stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_stride), "i"(kTile) : "memory");
   }
@@ -81,6 +85,10 @@ class HardwareTiles {
 
 class EmulatedTiles {
  public:
+  template <int kTile>
+  void Zero() {
+    std::memset(Row(kTile, 0), 0, kTileBytes);
+  }
   template <int kTile>
   void Load(const std::byte* from, int64_t row_stride) {
     for (int64_t row = 0; row < kTileRows; ++row) std::memcpy(Row(kTile, row), from + row * row_stride, kTileRowBytes);
