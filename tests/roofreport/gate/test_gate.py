@@ -159,6 +159,36 @@ def test_a_vanished_case_is_an_alarm_until_it_is_accepted(
     assert _gate(store) == 0
 
 
+def test_a_run_of_a_few_cases_makes_no_others_vanish(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def ad_hoc(night: int, name: str, factor: float, filter_: str) -> None:
+        def rows(number: int, chance: random.Random) -> list[dict[str, Any]]:
+            all_rows = histories.rows({name: factor})(number, chance)
+            return [dict(row) for row in all_rows if row["name"].startswith(name)]
+
+        line = f"build/release/bin/roofbench --benchmark_out=night-{night}.json '--benchmark_filter={filter_}'"
+        histories.add(store, [night], rows, suite="full", command_line=line)
+
+    _add(store, NIGHTS, gemv=1.2)
+    ad_hoc(NIGHTS + 1, COPY, 1.3, "^copy/ *")
+    assert _found(store) == {COPY: "slower", GEMV: "slower"}, "each in the newest night that covers it"
+    assert _gate(store) == 1
+    out = capsys.readouterr().out
+    assert "1 case, time: 1 SLOWER" in out and "2 cases, time: 1 SLOWER" in out
+    # A case has vanished from a selection that had it.
+    ad_hoc(NIGHTS + 2, COPY, 1.0, "^(copy|matmul)/")
+    ad_hoc(NIGHTS + 3, MATMUL, 1.0, "^(copy|matmul)/")
+    ad_hoc(NIGHTS + 4, MATMUL, 1.0, "^matmul/")
+    assert _found(store) == {COPY: "vanished", GEMV: "slower"}
+    _add(store, NIGHTS + 5)
+    assert _found(store) == {}
+    histories.add(store, [NIGHTS + 6], lambda night, chance: histories.rows()(night, chance)[:2])
+    assert _found(store) == {COPY: "vanished"}
+    tonight = histories.result(store.parent / "1.json", NIGHTS + 7, histories.rows(), command_line="x --axis=n=1")
+    capsys.readouterr()
+    assert _gate(store, tonight) == 0
+    assert "3 cases, time: nothing to say" in capsys.readouterr().out
+
+
 def test_the_gate_says_when_it_begins_to_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = histories.add(tmp_path / "history.db", range(3), histories.rows())
     assert _gate(store) == 0

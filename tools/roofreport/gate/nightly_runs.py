@@ -56,6 +56,7 @@ class NightlyRuns:
     series: list[Series]  # in the order that cases run in
     readings: list[dict[int, Reading]]  # of each series, by the place of the run
     metric: Metric
+    judged: Sequence[int]  # the places of the series whose newest night is the last one
 
     @property
     def count(self) -> int:
@@ -68,6 +69,40 @@ class NightlyRuns:
         """The first nightly run that does not begin before it; count, if there is none."""
         starts = [self.first_run(number).started for number in range(self.count)]
         return sum(start < moment for start in starts)
+
+    @cached_property
+    def selections(self) -> set[tuple[str, ...]]:
+        """Those of the newest nightly run."""
+        return {run.selection for run in self.tonight}
+
+    @property
+    def tonight(self) -> list[Run]:
+        """The processes of the newest nightly run."""
+        return self.runs[int(np.searchsorted(self.numbers, self.numbers[-1])) :]
+
+    def first_without(self, number: int) -> Run:
+        """The first run after a nightly run that selects as the newest one does."""
+        later = self.runs[int(np.searchsorted(self.numbers, number, side="right")) :]
+        return next(run for run in later if run.selection in self.selections)
+
+    def parts(self) -> list[NightlyRuns]:
+        """One for each nightly run that is the newest of some series, the newest first.
+
+        A series is judged in the newest run that measured it, or should have: that selects as an earlier one that did.
+        """
+        last = {run.selection: int(number) for run, number in zip(self.runs, self.numbers, strict=True)}
+        newest: dict[int, list[int]] = {self.count - 1: []}
+        for place, readings in enumerate(self.readings):
+            ran = [(row, one) for row, one in readings.items() if one.state in (State.MEASURED, State.FAILED)]
+            covers = {int(self.numbers[row]) for row, _ in ran or readings.items()}
+            covers |= {last[one.run.selection] for _, one in ran if one.state is State.MEASURED}
+            newest.setdefault(max(covers, default=0), []).append(place)
+        return [self._until(number, newest[number]) for number in sorted(newest, reverse=True)]
+
+    def _until(self, number: int, judged: Sequence[int]) -> NightlyRuns:
+        end = int(np.searchsorted(self.numbers, number, side="right"))
+        readings = [{row: one for row, one in own.items() if row < end} for own in self.readings]
+        return NightlyRuns(self.runs[:end], self.numbers[:end], self.series, readings, self.metric, judged)
 
     def of(self, series: int, number: int) -> list[Reading]:
         """The series' readings in one nightly run."""
@@ -143,7 +178,7 @@ def grouped(found: Mapping[Series, Sequence[Reading]], runs: Sequence[Run], metr
         place = {run.id: index for index, run in enumerate(own)}
         own_series = columns.get(environment, [])
         readings = [{place[r.run.id]: r for r in found[one] if r.run.id in place} for one in own_series]
-        groups.append(NightlyRuns(own, np.array(numbered(own)), own_series, readings, metric))
+        groups.append(NightlyRuns(own, np.array(numbered(own)), own_series, readings, metric, range(len(own_series))))
     return groups
 
 
@@ -163,11 +198,12 @@ def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[
 
 
 def newest(store: Store, metric: Metric) -> list[NightlyRuns]:
-    """The newest nightly runs of every machine, of the toolchain that it ran last."""
+    """The newest nightly runs of every machine, of the toolchain that it ran last: for each series, the newest."""
     runs = store.runs()
     last = {run.machine.id: run.toolchain.id for run in runs}
     kept = _newest_nightly_runs([run for run in runs if last[run.machine.id] == run.toolchain.id])
-    return grouped(_of_store(store, metric, kept, runs), kept, metric)
+    groups = grouped(_of_store(store, metric, kept, runs), kept, metric)
+    return [part for group in groups for part in group.parts()]
 
 
 def _newest_nightly_runs(runs: Sequence[Run]) -> list[Run]:
@@ -210,7 +246,7 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
     found = _of_store(store, metric, [run for run in kept if run.id > 0], runs)
     for series, readings in new.items():
         found.setdefault(series, []).extend(readings)
-    return grouped(found, kept, metric)
+    return [group.parts()[0] for group in grouped(found, kept, metric)]
 
 
 _MOST_NAMED = 5
@@ -220,8 +256,8 @@ def _young(group: NightlyRuns) -> list[str]:
     """The series of the newest nightly run that are younger than their machine and too young to be judged."""
     last = group.count - 1
     found = []
-    for place, series in enumerate(group.series):
-        nights = group.nights(place)
+    for place in group.judged:
+        series, nights = group.series[place], group.nights(place)
         counting = [night for night, readings in nights.items() if any(counts(one, group.metric) for one in readings)]
         count = len(counting)
         if last in counting and count <= standing.FEWEST_NIGHTS:

@@ -86,7 +86,8 @@ def _accepted(group: NightlyRuns, case: str, remarks: Sequence[Annotation]) -> i
 def levels(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Suspect]:
     """Series whose newest nightly run lies outside their fence, or whose level has changed."""
     found = []
-    for place, series in enumerate(group.series):
+    for place in group.judged:
+        series = group.series[place]
         accepted = _accepted(group, series.case, remarks)
         if accepted >= group.count:
             continue
@@ -132,7 +133,8 @@ def _revision(run: Run) -> str:
 def others(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Finding]:
     """Failed, vanished and new series, and those whose readings of tonight support no verdict."""
     found = []
-    for place, series in enumerate(group.series):
+    for place in group.judged:
+        series = group.series[place]
         other = _other(group, place, _accepted(group, series.case, remarks))
         if other is not None:
             kind, text, since = other
@@ -150,11 +152,17 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
     if failed is not None and (measured or accepted == 0):
         return "failed", printable(failed.reason or "it failed", 300), None
     if not is_measured(tonight):
-        if failed or not measured:
+        expected = [
+            night
+            for night, readings in before.items()
+            if is_measured(one for one in readings if one.run.selection in group.selections)
+        ]
+        if failed or not expected:
             return None
         reason = next((reading.reason for reading in tonight if reading.reason), "")
         state = tonight[-1].state.value if tonight else "not in the run"
-        since = group.first_run(max(measured) + 1) if max(measured) + 1 < last else None
+        without = group.first_without(max(expected))
+        since = without if without.started < group.first_run(last).started else None
         text = printable(f"{state}: {reason}" if reason else state, 300)
         return "vanished", f"{text}; if it is meant: tools/report accept", since
     if accepted == 0 and not before:

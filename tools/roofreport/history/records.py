@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,6 +34,10 @@ class Toolchain:
     facts: Mapping[str, str] = field(compare=False)
 
 
+# The command line's words that choose cases, besides --suite, which the context states.
+_SELECTING = ("--axis=", "--benchmark_filter=", "--checkpoint=", "--draft_checkpoint=", "--unverified")
+_WORD = re.compile(r"(?:'[^']*'|\\.|[^\s'\\])+")
+
 Environment = tuple[str, str]  # of a machine and a toolchain: what the series of two runs have in common
 
 
@@ -52,6 +57,13 @@ class Run:
     @property
     def environment(self) -> Environment:
         return self.machine.id, self.toolchain.id
+
+    @cached_property
+    def selection(self) -> tuple[str, ...]:
+        """What chose its cases: runs of one program and selection have the same ones."""
+        words = _WORD.findall(self.context.get("command_line", ""))
+        chosen = {word for word in words if word.lstrip("'").startswith(_SELECTING)}
+        return self.context.get("suite", ""), *sorted(chosen)
 
 
 def by_environment(runs: Iterable[Run]) -> dict[Environment, list[Run]]:

@@ -109,8 +109,8 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
     return Report(
         verdicts.ordered([*answer.found, *verdicts.others(group, remarks)]),
         answer.dismissed,
-        [series.case for place, series in enumerate(group.series) if group.of(place, last)],
-        [run for run, number in zip(group.runs, group.numbers, strict=True) if number == last],
+        [group.series[place].case for place in group.judged if group.of(place, last)],
+        group.tonight,
         metric,
         [*notes, *nightly_runs.began(store, group)],
     )
