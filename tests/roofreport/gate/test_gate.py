@@ -15,8 +15,9 @@ import histories
 import pytest
 from builders import COPY, GEMV, MATMUL
 from roofreport.cli import main
+from roofreport.errors import UnusableInputError
 from roofreport.gate import judge
-from roofreport.history.store import open_store
+from roofreport.history.store import Store, open_store
 
 NIGHTS = 30
 
@@ -263,6 +264,42 @@ def test_a_second_run_decides(
     out = capsys.readouterr().out
     assert ("not confirmed" in out) == (status == 0)
     assert ("A B B A against the last good build" in out) == (against == "base")
+    with open_store(str(store)) as opened:
+        (found,) = judge(opened)
+        (kept,) = opened.annotations()
+    assert (found.kind, found.second_run) == ("slower", "confirmed" if status else "dismissed")
+    assert ("A B B A against" in found.text) == (against == "base") and kept.why == found.text
+    _add(store, NIGHTS + 1)
+    assert _found(store) == {}
+
+
+def test_a_second_run_confirms_what_is_near_its_fence(store: Path, tmp_path: Path) -> None:
+    _add(store, NIGHTS, gemv=1.045)
+    assert _found(store) == {}, "too near without a second run"
+    good, new = _programs(tmp_path, 1.045)
+    again = [f"--binary={new}", f"--base={good}", "--budget=60s", "--pairs=30"]
+    tonight = histories.result(tmp_path / "1.json", NIGHTS + 1, histories.rows({GEMV: 1.045}))
+    assert _gate(store, *again, f"--state={tmp_path / '1'}", tonight) == 1
+    assert _found(store) == {}, "of a night that is not in the history"
+    assert _gate(store, *again, f"--state={tmp_path / '2'}") == 1
+    assert _found(store) == {GEMV: "slower"}
+    assert _gate(store, *again, f"--state={tmp_path / '2'}") == 1
+    with open_store(str(store)) as opened:
+        assert len(opened.annotations()) == 1, "the same verdict is kept once"
+
+
+def test_a_verdict_that_cannot_be_kept_stands(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UnusableInputError("the disk is full")
+
+    _add(store, NIGHTS, gemv=1.1)
+    good, new = _programs(tmp_path, 1.1)
+    monkeypatch.setattr(Store, "accept", refuse)
+    assert _gate(store, f"--binary={new}", f"--base={good}", f"--state={tmp_path / '1'}", "--pairs=12") == 1
+    out = capsys.readouterr().out
+    assert "1 SLOWER" in out and "note: the site does not show what the second run said: the disk is full" in out
 
 
 def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import years
 from roofreport.cli import main
 from roofreport.gate import Finding, judge
 from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
-from roofreport.history.store import open_store
+from roofreport.history.store import Store, open_store
 from roofreport.io.contract import TIME, Better, Metric, packaged
 from roofreport.io.result import State
 from roofreport.site import build, data, overview
@@ -132,14 +133,40 @@ def test_a_step_up_is_found_in_the_processes_of_its_night(tmp_path: Path) -> Non
     year = years.Year(cases, 12, changes={cases[1]: years.Change(11, 1.12)}, processes=3)
     with open_store(str(tmp_path / "history.db"), create=True) as store:
         years.fill(store, year, tmp_path, range(3, 12))
-        nights = by_night(store.history(TIME.name), store.runs(), TIME)
-        found = judge(store)
+        worst, *others = _overview(store)
+        assert (worst.case, worst.status.word, worst.since) == (cases[1], "worse", "2026-01-12")
+        assert worst.change_value == pytest.approx(0.12, abs=0.03)
+        assert [row.status.word for row in others] == ["steady"] * 2
+        assert all(abs(row.change_value) < 0.03 for row in others)
+
+
+def _overview(store: Store) -> Sequence[overview.Row]:
+    nights = by_night(store.history(TIME.name), store.runs(), TIME)
+    found = judge(store)
     by_series = {series: [one for one in found if one.series == series] for series in nights}
-    worst, *others = overview.overview({TIME.name: nights}, by_series, packaged()).rows
-    assert (worst.case, worst.status.word, worst.since) == (cases[1], "worse", "2026-01-12")
-    assert worst.change_value == pytest.approx(0.12, abs=0.03)
-    assert [row.status.word for row in others] == ["steady"] * 2
-    assert all(abs(row.change_value) < 0.03 for row in others)
+    return overview.overview({TIME.name: nights}, by_series, packaged()).rows
+
+
+def test_the_second_run_of_the_gate_has_the_last_word(tmp_path: Path) -> None:
+    cases = years.names(4)
+    changes = {cases[0]: years.Change(11, 1.3), **dict.fromkeys(cases[1:3], years.Change(11, 1.12))}
+    night = years.FIRST + timedelta(days=11)
+    with open_store(str(tmp_path / "history.db"), create=True) as store:
+        years.fill(store, years.Year(cases, 12, changes=changes, processes=3), tmp_path)
+        keys = {series.case: series.key for series in store.history(TIME.name)}
+        for case, kind, moment in (
+            (cases[0], "dismissed", night - timedelta(days=1)),  # of another night
+            (cases[1], "confirmed", night),
+            (cases[2], "confirmed", night),
+            (cases[2], "dismissed", night),
+        ):
+            store.accept(keys[case], moment, f"said: {kind}", kind=kind)
+        rows = _overview(store)
+    assert [(row.case, row.status.word) for row in rows] == [
+        (cases[1], "worse, confirmed"), (cases[0], "worse"), (cases[2], "dismissed"), (cases[3], "steady"),
+    ]  # fmt: skip
+    assert rows[0].status.group is data.Group.WORSE and rows[2].status.group is data.Group.STEADY
+    assert [row.text for row in rows[::2]] == ["said: confirmed", "said: dismissed"]
 
 
 def test_a_site_is_replaced_and_another_folder_is_not(

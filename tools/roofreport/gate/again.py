@@ -18,7 +18,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.gate.nightly_runs import roof_rate
 from roofreport.gate.standing import Standing
 from roofreport.gate.verdicts import Finding, Suspect, is_far
-from roofreport.history.records import machine_of
+from roofreport.history.records import CONFIRMED, DISMISSED, machine_of
 from roofreport.io.contract import Better, Metric
 from roofreport.io.doubts import doubt
 from roofreport.io.load import load
@@ -92,7 +92,11 @@ def _by_abba(suspect: Suspect, judgement: Judgement | None) -> tuple[Finding, bo
         return replace(finding, text=f"{finding.text}; not run again: {why}"), is_far(suspect)
     said = f"A B B A against the last good build: {judgement.verdict.value}, {units.percent(judgement.effect)}"
     text = f"{finding.text}; {said} ({judgement.interval()}, {judgement.note})"
-    return replace(finding, text=text), judgement.verdict in (Verdict.SLOWER, Verdict.FAILED)
+    return _decided(finding, text, judgement.verdict in (Verdict.SLOWER, Verdict.FAILED))
+
+
+def _decided(finding: Finding, text: str, stays: bool) -> tuple[Finding, bool]:
+    return replace(finding, text=text, second_run=CONFIRMED if stays else DISMISSED), stays
 
 
 def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -> tuple[Finding, bool]:
@@ -104,7 +108,7 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
         )
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
     text = f"{finding.text}; {len(logs)} more processes: {change}"
-    return replace(finding, text=text), median(logs) > repeat_limit(stands)
+    return _decided(finding, text, median(logs) > repeat_limit(stands))
 
 
 def repeat_limit(stands: Standing) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from roofreport import units
-from roofreport.gate import nightly_runs
+from roofreport.gate import kept, nightly_runs
 from roofreport.gate.nightly_runs import NightlyRuns, is_measured
 from roofreport.gate.standing import FENCE_NIGHTS, Standing, standing_of
 from roofreport.io.contract import TIME, Better, packaged
@@ -42,6 +42,7 @@ class Finding:
     effect: float
     since: Run | None  # the first run of the new level, or without the case, where it is older than `run`
     text: str  # one line for people; may hold untrusted text
+    second_run: str = ""  # one of VERDICTS; empty: there was none
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,18 @@ class Suspect:
 
 
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
-    """Worst first; a finding without further processes has to lie far beyond its fence."""
+    """Worst first. A level is as the gate's second run found it; without one it has to lie far beyond its fence."""
     row = packaged().metric(metric) or TIME
     groups, remarks = nightly_runs.newest(store, row), store.annotations()
     found = [finding for group in groups for finding in others(group, remarks)]
-    found += [one.finding for group in groups for one in levels(group, remarks) if is_far(one)]
+    for group in groups:
+        began = group.tonight[0].started
+        for suspect in levels(group, remarks):
+            said = kept.said(remarks, suspect.finding.series, began)
+            if said is not None:
+                found.append(replace(suspect.finding, text=said.why, second_run=said.kind))
+            elif is_far(suspect):
+                found.append(suspect.finding)
     return ordered(found)
 
 

@@ -122,10 +122,10 @@ class CaseDetails:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A remark on some cases: an accepted change, or a note."""
+    """A remark on some cases: an accepted change, a note, or what a second run said of a series in one night."""
 
     id: int = field(compare=False)
-    pattern: str  # a case's name, or a pattern with * and ?; empty: all
+    pattern: str  # a case's name, or a pattern with * and ?; empty: all; of VERDICTS: the key of the series
     machine_id: str  # empty: all
     since: datetime  # aware, UTC
     why: str
@@ -133,7 +133,8 @@ class Annotation:
     made: datetime = field(compare=False)
 
 
-KINDS = ("accepted", "note")
+CONFIRMED, DISMISSED = VERDICTS = ("confirmed", "dismissed")  # of a second run
+KINDS = ("accepted", "note", *VERDICTS)
 
 
 @dataclass(frozen=True)

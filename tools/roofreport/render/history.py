@@ -202,6 +202,7 @@ def _entry(finding: Finding) -> dict[str, object]:
         "effect": finite(finding.effect),
         "since": since and since.started.isoformat(),
         "since_revision": since and since.revision,
+        "second_run": finding.second_run,
         "text": finding.text,
     }
 

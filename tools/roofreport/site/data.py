@@ -26,7 +26,7 @@ from roofreport.compare.command import filter_of
 from roofreport.errors import UnusableInputError
 from roofreport.gate import standing
 from roofreport.gate.verdicts import Finding
-from roofreport.history.records import Annotation, Reading, Run, Series
+from roofreport.history.records import DISMISSED, Annotation, Reading, Run, Series
 from roofreport.history.store import Store, open_store
 from roofreport.io import case_name
 from roofreport.io.contract import TIME, Better, Contract, Metric
@@ -300,27 +300,33 @@ class Status:
     rank: int  # the lower, the more urgent
 
 
-STEADY = Status("steady", "·", Group.STEADY, 10)
+STEADY = Status("steady", "·", Group.STEADY, 12)
 # Its machine continues with another toolchain.
-ENDED = Status("ended", "■", Group.STEADY, 11)
+ENDED = Status("ended", "■", Group.STEADY, 13)
 # The gate does not judge it yet.
-YOUNG = Status("too young", "…", Group.STEADY, 9)
+YOUNG = Status("too young", "…", Group.STEADY, 11)
 _KINDS: Mapping[str, Status] = {
     "failed": Status("failed", "✕", Group.WORSE, 0),
-    "slower": Status("worse", "▲", Group.WORSE, 1),
-    "drift": Status("drift, worse", "↗", Group.WORSE, 2),
-    "vanished": Status("vanished", "○", Group.WORSE, 3),
-    "ambiguous": Status("ambiguous", "≈", Group.STEADY, 7),
-    "new": Status("new", "+", Group.STEADY, 8),
-    "faster": Status("better", "▼", Group.BETTER, 5),
+    "slower": Status("worse", "▲", Group.WORSE, 2),
+    "drift": Status("drift, worse", "↗", Group.WORSE, 4),
+    "vanished": Status("vanished", "○", Group.WORSE, 5),
+    "ambiguous": Status("ambiguous", "≈", Group.STEADY, 8),
+    "new": Status("new", "+", Group.STEADY, 10),
+    "faster": Status("better", "▼", Group.BETTER, 6),
 }
-_DRIFT_BETTER = Status("drift, better", "↘", Group.BETTER, 6)
+_DRIFT_BETTER = Status("drift, better", "↘", Group.BETTER, 7)
+# Beyond its fence, and not in a second run.
+_DISMISSED = Status("dismissed", "↺", Group.STEADY, 9)
 
 
 def status_of(finding: Finding, metric: Metric) -> Status:
+    if finding.second_run == DISMISSED:
+        return _DISMISSED
     if finding.kind == "drift" and not metric.worse(finding.effect):
         return _DRIFT_BETTER
-    return _KINDS.get(finding.kind, STEADY)
+    found = _KINDS.get(finding.kind, STEADY)
+    # Before those that no second run has confirmed.
+    return replace(found, word=f"{found.word}, confirmed", rank=found.rank - 1) if finding.second_run else found
 
 
 def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = STEADY) -> tuple[Status, Finding | None]:

@@ -99,13 +99,18 @@ def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
 
 
 def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Namespace) -> Report:
-    from roofreport.gate import again, nightly_runs, verdicts
+    from roofreport.gate import again, kept, nightly_runs, verdicts
     from roofreport.render.history import Report
 
     remarks = store.annotations()
     answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), say)
     last = group.count - 1
     notes = [answer.note] if answer.note else []
+    if all(run.id > 0 for run in group.tonight):  # of a night in the history
+        try:
+            kept.keep(store, group.tonight[0].started, [*answer.found, *answer.dismissed])
+        except UnusableInputError as error:
+            notes.append(f"the site does not show what the second run said: {error}")
     return Report(
         verdicts.ordered([*answer.found, *verdicts.others(group, remarks)]),
         answer.dismissed,

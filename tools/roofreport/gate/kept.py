@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the gate said about a series and a night, kept in the history for its readers, such as the site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from roofreport.history.records import VERDICTS, Annotation, Series
+from roofreport.text import printable
+
+if TYPE_CHECKING:
+    from roofreport.gate.verdicts import Finding
+    from roofreport.history.store import Store
+
+_LONGEST = 1000
+
+
+def said(remarks: Sequence[Annotation], series: Series, night: datetime) -> Annotation | None:
+    """The last verdict of a second run; `night`: when its first process began. A series' key holds its metric."""
+    own = (
+        one for one in reversed(remarks) if one.kind in VERDICTS and one.pattern == series.key and one.since == night
+    )
+    return next(own, None)
+
+
+def keep(store: Store, night: datetime, found: Sequence[Finding]) -> None:
+    """Those that a second run has decided on. Raises UnusableInputError."""
+    remarks = store.annotations()
+    for one in found:
+        if one.second_run:
+            before, why = said(remarks, one.series, night), printable(one.text, _LONGEST)
+            if before is None or (before.kind, before.why) != (one.second_run, why):
+                store.accept(one.series.key, night, why, one.series.machine.id, one.second_run)
