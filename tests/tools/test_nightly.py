@@ -155,7 +155,7 @@ def test_each_nightly_run_is_added_and_old_folders_are_deleted(chain: Chain) -> 
     assert suite.startswith(f"suite --suite=quick --benchmark_out={last}/result.json ")
     assert f"--store={chain.store}" in gate
     assert gate.endswith(f" {last}/result.json")
-    assert f"--binary={chain.folder}/program --base={chain.folder}/nights/good/roofbench" in gate
+    assert f"--binary={chain.folder}/program --base={chain.folder}/nights/good/roofbench --profile" in gate
     assert site == f"site --store={chain.store} --out={chain.folder}/site"
     assert {path.name for path in last.iterdir()} >= {"suite.log", "add.log", "gate.log", "site.log", "gate.md"}
     assert "are in the history already" in chain.night(3, factor=2.0)

@@ -207,7 +207,7 @@ class Chain:
         """Flags to run slower cases again, with tonight's program and that of the last run without an alarm."""
         if not self.config.gate_binary or not Path(self.config.gate_binary).exists():
             return []
-        base = [f"--base={self._good}"] if self._good.exists() else []
+        base = [f"--base={self._good}", "--profile"] if self._good.exists() else []
         return [f"--binary={self.config.gate_binary}", *base, f"--state={self.current.folder / 'again'}"]
 
     def _gate(self) -> tuple[str, str]:

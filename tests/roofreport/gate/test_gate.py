@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,52 @@ def test_a_verdict_that_cannot_be_kept_stands(
     assert "1 SLOWER" in out and "note: the site does not show what the second run said: the disk is full" in out
 
 
+def test_a_confirmed_slowdown_has_profiles_of_both_programs(store: Path, tmp_path: Path) -> None:
+    _add(store, NIGHTS, gemv=1.1, matmul=1.1, copy=1.1)
+    cases = ",".join(f"{name}:{time}" for name, time in builders.TIMES.items())
+    good, new = (
+        fake_roofbench.script(tmp_path / name, cases, tmp_path / "runs", flags=f"--factor={factor}")
+        for name, factor in (("good", 1.0), ("new", 1.1))
+    )
+    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12"]
+    for written in (tmp_path / name for name in ("gate.json", "gate.md")):
+        flags.append(f"--{written.suffix[1:].replace('md', 'markdown')}={written}")
+    assert _gate(store, f"--binary={new}", f"--base={good}", "--profile", *flags) == 1
+    (night,) = json.loads((tmp_path / "gate.json").read_text())["nights"]
+    profiles = {one["case"]: one["profile"] for one in night["found"]}
+    assert set(profiles) == set(builders.TIMES)
+    assert re.search(r"aten::mm +1 ms +1\.1 ms +\+10\.0 %", profiles[GEMV])
+    assert re.search(r"^ {4} +aten::mm +10 ms +11 ms", (tmp_path / "gate.md").read_text(), re.MULTILINE)
+    with open_store(str(store)) as opened:
+        kept = [one.why for one in opened.annotations() if one.kind == "profile"]
+    assert sorted(kept) == sorted(profiles.values())
+
+
+@pytest.mark.parametrize(
+    ("before", "flags", "why"),
+    [
+        ("echo no such flag >&2; exit 2", "", "the old program: exit status 2: no such flag"),
+        ("kill -9 $$", "", "the old program: ended by SIGKILL"),
+        (":", "--no_profile", "the old program: it wrote no profile"),
+        ("more=--fail=" + GEMV, "", "the old program: failed: so told"),
+    ],
+)
+def test_a_profile_that_fails_says_why_and_costs_no_more(
+    store: Path, tmp_path: Path, before: str, flags: str, why: str
+) -> None:
+    _add(store, NIGHTS, gemv=1.1)
+    case = f"{GEMV}:1.0"
+    only_then = f'case "$*" in *--profile=*) {before} ;; esac'
+    _, new = _programs(tmp_path, 1.1)
+    good = fake_roofbench.script(tmp_path / "good", case, tmp_path / "runs", before=only_then, flags=flags)
+    written = tmp_path / "gate.json"
+    again = [f"--binary={new}", f"--base={good}", f"--state={tmp_path / 'state'}", "--pairs=12"]
+    assert _gate(store, *again, "--profile", f"--json={written}") == 1
+    (found,) = json.loads(written.read_text())["nights"][0]["found"]
+    assert found["profile"].startswith("no profile: ") and why in found["profile"]
+    assert found["second_run"] == "confirmed" and _found(store) == {GEMV: "slower"}
+
+
 def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _add(store, NIGHTS, gemv=1.2)
     _, new = _programs(tmp_path, 1.0)
@@ -313,6 +360,7 @@ def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys
     ("flags", "said"),
     [
         ("--base=FOLDER", "--base needs --binary"),
+        ("--binary=x --profile", "--profile needs --base"),
         ("--base=FOLDER --binary=x", "has neither bin/roofbench"),
         ("--store=FOLDER/none.db", "there is no history yet"),
     ],

@@ -145,6 +145,14 @@ def journal_text(*lines: dict[str, Any]) -> str:
     return "".join(json.dumps(one) + "\n" for one in chosen)
 
 
+def profile(case: str, milliseconds: float) -> dict[str, Any]:
+    """As --profile writes that of a product."""
+    kernel = {"name": "aten::mm", "phase": "", "work": "product", "calls": 1, "total_ms": milliseconds}
+    step = {"path": "", "calls": 1, "total_ms": milliseconds, "total_device_ms": 0.0, "flops": 0.0}
+    times = dict.fromkeys(("timed_ms", "stopwatch_ms", "profiled_ms"), milliseconds) | {"device_ms": 0.0}
+    return {"roofbench_profile": 1, "case": case, **times, "phases": [], "kernels": [kernel], "modules": [step]}
+
+
 def contract(*families: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A contract of some families, with the counters of the packaged one."""
     packaged: dict[str, Any] = json.loads((ROOT / "tools/roofreport/contract.json").read_text())

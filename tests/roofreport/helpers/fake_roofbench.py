@@ -5,11 +5,13 @@
 --memory is what the memory of processes deviates by: their times follow it, their shares of the roof do not.
 --described makes it a program that knows --describe.
 --fail=name, --skip=name give errors, --crash ends with a signal; with --in_run=N in the Nth process alone.
+--profile=FOLDER writes the profile of a product; --no_profile ignores that.
 Every run draws other noise: a counter lies in --seed.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -43,6 +45,12 @@ def main() -> int:
     generator = random.Random(run)
     rows = []
     memory = math.exp(generator.gauss(0, float(flags.get("memory", 0))))
+    if "profile" in flags and "no_profile" not in flags:
+        folder = Path(flags["profile"])
+        folder.mkdir()
+        for name in chosen:
+            profile = builders.profile(name, times[name] * float(flags.get("factor", 1)))
+            (folder / f"{name.replace('/', '+')}.json").write_text(json.dumps(profile))
     for name in chosen:
         factor = float(flags.get("factor", 1)) * (1.3 if flags.get("slow") == name else 1.0)
         noise = math.exp(generator.gauss(0, float(flags.get("noise", 0.01))))

@@ -137,7 +137,29 @@ def hostile(folder: Path) -> Site:
             f"UPDATE {tables.cases.name} SET name = ? WHERE name = ?", [(spelt[name], name) for name in spelt]
         )
         database.execute(f"UPDATE {tables.readings.name} SET seconds = 1e300 WHERE seconds = 1e12")
+    with open_store(str(store)) as opened:
+        for series in opened.history("time"):
+            opened.accept(series.key, years.FIRST, "\n".join(HOSTILE), kind="profile")
     return build(folder, store, "--metric=time", "--metric=peak_mem", f"--repository={repository}", f"--title={image}")
+
+
+def planted(folder: Path) -> Site:
+    """Two cases that are 12 % slower in the newest night of three processes; a second run confirmed the first of them,
+    with profiles, and dismissed the other.
+    """
+    store = folder / "history.db"
+    year = years.Year(
+        CASES, NIGHTS, changes=dict.fromkeys(CASES[:2], years.Change(NIGHTS - 1, 1.12)), processes=PROCESSES
+    )
+    with open_store(str(store), create=True) as opened:
+        years.fill(opened, year, folder)
+        keys = {series.case: series.key for series in opened.history("time")}
+        night = years.FIRST + timedelta(days=NIGHTS - 1)
+        for case, kind in zip(CASES[:2], ("confirmed", "dismissed"), strict=True):
+            opened.accept(keys[case], night, f"+12 %; A B B A {kind} it", kind=kind)
+        for days, profile in ((9, "of an older night"), (0, "kernel     old     new\naten::mm  1 ms  1.12 ms")):
+            opened.accept(keys[CASES[0]], night - timedelta(days=days), profile, kind="profile")
+    return build(folder, store)
 
 
 @dataclass

@@ -67,6 +67,7 @@ def test_reasons_commits_and_annotations_are_text(chromium: Browser, hostile: si
         expect(page.locator("#night-facts")).to_contain_text(f"failed: {image}")
         expect(page.locator("#night-facts")).to_contain_text(f"commit{image}")
         expect(page.locator("#findings")).to_contain_text(f"⚑ accepted 2026-01-01: {image}")
+        expect(page.locator("#profiles pre")).to_have_text("\n".join(map(_name, range(len(sites.HOSTILE)))))
         page.get_by_role("button", name="Earlier").click()
         expect(page.locator("#commits")).to_contain_text(f"{image} 5")
         assert not _foreign(visit, hostile)

@@ -10,6 +10,7 @@ import threading
 from datetime import timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -47,6 +48,29 @@ def test_the_overview_begins_with_the_worst(visit: sites.Visit, plain: sites.Sit
     assert abs(float(accepted or "nan")) < 0.05, "against the nights of its level"
     assert timed.nth(3).locator("svg.spark polyline").count() == 1
     expect(page.locator("#count")).to_have_text(f"{len(_shown(page))} of {len(_shown(page))} series")
+
+
+def test_a_second_run_is_shown_with_its_profiles(chromium: Browser, tmp_path: Path) -> None:
+    site = sites.planted(tmp_path)
+    with sites.visit(chromium) as visit:
+        page = visit.open(site.url("index"))
+        rows = [row.replace("\xa0", " ").split("\t") for row in page.locator("#series tbody tr").all_inner_texts()]
+        assert rows[0][:2] == ["▲ worse, confirmed", sites.SLOWER] and rows[1][:2] == ["↺ dismissed", sites.FASTER]
+        assert {row[0] for row in rows[2:]} == {"· steady"}
+        expect(page.locator(".chips .worse")).to_have_text("▲ 1 worse, confirmed")
+        views = [sites.view_of(page, name) for name in (sites.SLOWER, sites.FASTER)]
+        visit.open(site.url("case", views[1]))
+        expect(page.locator("#findings li.steady")).to_have_text(re.compile("↺ dismissed .*A B B A dismissed it"))
+        expect(page.locator("#profiles")).to_be_hidden()
+        visit.open(site.url("case", views[0]))
+        expect(page.locator("#findings li.worse")).to_have_text(re.compile("▲ worse, confirmed .*A B B A confirmed it"))
+        details = page.locator("#profiles details")
+        expect(details.first.locator("pre")).to_have_text("kernel     old     new\naten::mm  1 ms  1.12 ms")
+        expect(details.last.locator("pre")).to_be_hidden()
+        details.last.locator("summary").click()
+        expect(details.last.locator("pre")).to_have_text("of an older night")
+        assert not visit.strays(f"{site.folder.as_uri()}/")
+        assert not Axe().run(page, options={"runOnly": _LEVELS}).response["violations"]
 
 
 @pytest.mark.parametrize(("hours", "said"), [(30, ""), (80, "⚠ That is 3 days ago: a night is missing.")])

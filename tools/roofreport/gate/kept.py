@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from roofreport.history.records import VERDICTS, Annotation, Series
+from roofreport.history.records import PROFILE, VERDICTS, Annotation, Series
 from roofreport.text import printable
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ def said(remarks: Sequence[Annotation], series: Series, night: datetime) -> Anno
 
 
 def keep(store: Store, night: datetime, found: Sequence[Finding]) -> None:
-    """Those that a second run has decided on. Raises UnusableInputError."""
+    """What a second run decided, and profiles. Raises UnusableInputError."""
     remarks = store.annotations()
     for one in found:
         if one.second_run:
             before, why = said(remarks, one.series, night), printable(one.text, _LONGEST)
             if before is None or (before.kind, before.why) != (one.second_run, why):
                 store.accept(one.series.key, night, why, one.series.machine.id, one.second_run)
+        if one.profile:
+            store.accept(one.series.key, night, one.profile, one.series.machine.id, PROFILE)

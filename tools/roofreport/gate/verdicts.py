@@ -43,6 +43,7 @@ class Finding:
     since: Run | None  # the first run of the new level, or without the case, where it is older than `run`
     text: str  # one line for people; may hold untrusted text
     second_run: str = ""  # one of VERDICTS; empty: there was none
+    profile: str = ""  # of the old program and the new one side by side, or why there is none; empty: was not asked for
 
 
 @dataclass(frozen=True)

@@ -122,10 +122,10 @@ class CaseDetails:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A remark on some cases: an accepted change, a note, or what a second run said of a series in one night."""
+    """A remark on some cases: an accepted change, a note, or what the gate found out about a series in one night."""
 
     id: int = field(compare=False)
-    pattern: str  # a case's name, or a pattern with * and ?; empty: all; of VERDICTS: the key of the series
+    pattern: str  # a case's name, or a pattern with * and ?; empty: all; the gate's: the key of a series
     machine_id: str  # empty: all
     since: datetime  # aware, UTC
     why: str
@@ -134,7 +134,8 @@ class Annotation:
 
 
 CONFIRMED, DISMISSED = VERDICTS = ("confirmed", "dismissed")  # of a second run
-KINDS = ("accepted", "note", *VERDICTS)
+PROFILE = "profile"
+KINDS = ("accepted", "note", *VERDICTS, PROFILE)
 
 
 @dataclass(frozen=True)

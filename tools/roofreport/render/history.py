@@ -5,10 +5,12 @@ other programs.
 
 from __future__ import annotations
 
+import html
 import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from xml.etree import ElementTree
 
 from roofreport import units
@@ -152,7 +154,17 @@ def gate_markdown(reports: Sequence[Report]) -> str:
         lines = [summary(report), _night(report), *(f"note: {printable(note, 500)}" for note in report.notes)]
         text += "\n" + "".join(f"{formats.markdown_text(line)}  \n" for line in lines)
         text += "\n" + formats.markdown(found) if found.rows else ""
+        text += "".join(map(_profile_markdown, report.found))
     return text
+
+
+def _profile_markdown(finding: Finding) -> str:
+    if not finding.profile:
+        return ""
+    # In HTML Markdown's escapes mean nothing, and an indented block has no fence that a name could end.
+    name = html.escape(printable(finding.series.case)).replace("@", "@<!-- -->")
+    summary = f"<details><summary>{name}: the old program and the new one</summary>"
+    return f"\n{summary}\n\n{indent(finding.profile, '    ')}\n\n</details>\n"
 
 
 def _xml_text(text: str) -> str:
@@ -203,6 +215,7 @@ def _entry(finding: Finding) -> dict[str, object]:
         "since": since and since.started.isoformat(),
         "since_revision": since and since.revision,
         "second_run": finding.second_run,
+        "profile": finding.profile,
         "text": finding.text,
     }
 

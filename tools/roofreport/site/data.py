@@ -26,7 +26,7 @@ from roofreport.compare.command import filter_of
 from roofreport.errors import UnusableInputError
 from roofreport.gate import standing
 from roofreport.gate.verdicts import Finding
-from roofreport.history.records import DISMISSED, Annotation, Reading, Run, Series
+from roofreport.history.records import DISMISSED, PROFILE, Annotation, Reading, Run, Series
 from roofreport.history.store import Store, open_store
 from roofreport.io import case_name
 from roofreport.io.contract import TIME, Better, Contract, Metric
@@ -388,6 +388,19 @@ def _said(annotations: Sequence[Annotation], series: Series) -> list[list[Any]]:
     ]
 
 
+_MOST_PROFILES = 5
+_MOST_LINES = 400
+
+
+def _profiles(annotations: Sequence[Annotation], series: Series) -> list[list[Any]]:
+    """The newest first, one for each night."""
+    own = {one.since: one.why for one in annotations if one.kind == PROFILE and one.pattern == series.key}
+    return [
+        [milliseconds(night), "\n".join(words(line) for line in own[night].split("\n")[:_MOST_LINES])]
+        for night in sorted(own, reverse=True)[:_MOST_PROFILES]
+    ]
+
+
 def _said_by_gate(
     findings: Sequence[Finding], nights: Sequence[Night], metric: Metric, catalogue: Catalogue
 ) -> list[dict[str, Any]]:
@@ -428,6 +441,7 @@ def series_data(
         ],
         "findings": _said_by_gate(findings, nights, metric, catalogue),
         "annotations": _said(annotations, series),
+        "profiles": _profiles(annotations, series),
         "bounds": _bounds(readings) if series.metric == TIME.name else {},
         "reference": words(readings[-1].run.context.get("reference", ""), 60) if readings else "",
         "command": _command(series, readings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from roofreport import place
 from roofreport.errors import UnusableInputError
-from roofreport.io.contract import packaged
+from roofreport.io import profile
+from roofreport.io.contract import TIME, packaged
 from roofreport.terminal import say, show
 from roofreport.text import printable
 from roofreport.verbs.common import (
@@ -29,10 +31,12 @@ from roofreport.verbs.common import (
     metric_of,
     write,
 )
+from roofreport.verbs.recordings import profile_text
 
 if TYPE_CHECKING:
     from roofreport.gate.again import Programs
     from roofreport.gate.nightly_runs import NightlyRuns
+    from roofreport.gate.verdicts import Finding
     from roofreport.history.records import Run
     from roofreport.history.store import Store
     from roofreport.io.contract import Metric
@@ -57,11 +61,13 @@ or else alone. Without --binary, only findings far beyond the fence are reported
 examples:
   tools/report gate
   tools/report gate tonight.json --markdown=gate.md --junit=gate.xml
-  tools/report gate night.json --binary=build/release --base=good/build/release
+  tools/report gate night.json --binary=build/release --base=good --profile
   tools/report accept 'matmul/*' --since=2026-01-31 --why='checks operands now'
 """
 # The place of the program in a folder that was built or installed.
 _PLACES = ("bin/roofbench", "build/release/bin/roofbench")
+MOST_PROFILED = 5  # cases of a night
+_LONGEST_PROFILE = 20_000
 _FILES = (("markdown", "for an issue or a job summary"), ("junit", "as XML"), ("json", "for programs"))
 
 
@@ -75,6 +81,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     add_budget(parser, "of all second runs: 5min (default)")
     add_state(parser, "where second runs are kept (default: results/local/…)")
     add_pairs(parser, "most pairs of processes (default: as the budget allows)")
+    parser.add_argument("--profile", action="store_true", help=f"both programs, of {MOST_PROFILED} confirmed slowdowns")
     for name, text in _FILES:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=text)
 
@@ -94,8 +101,28 @@ def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
 
     if args.base and not args.binary:
         raise UnusableInputError("--base needs --binary, the program to compare with it")
+    if args.profile and not args.base:
+        raise UnusableInputError("--profile needs --base and --binary, the two programs")
     folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
     return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
+
+
+def _profiled(found: Sequence[Finding], programs: Programs) -> list[Finding]:
+    """With profiles of both programs, of the worst of those that a second run confirmed. What fails costs no more."""
+    from roofreport.history.records import CONFIRMED
+
+    chosen = [one for one in found if one.kind == "slower" and one.second_run == CONFIRMED][:MOST_PROFILED]
+    return [replace(one, profile=_profile(one.series.case, programs)) if one in chosen else one for one in found]
+
+
+def _profile(case: str, programs: Programs) -> str:
+    from roofreport.gate import profiles
+
+    say(f"profile of both programs: {printable(case)}")
+    try:
+        return profile_text([profile.load(folder) for folder in profiles.recorded(programs, case)])[:_LONGEST_PROFILE]
+    except UnusableInputError as error:
+        return f"no profile: {printable(str(error), 500)}"
 
 
 def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Namespace) -> Report:
@@ -103,16 +130,20 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
     from roofreport.render.history import Report
 
     remarks = store.annotations()
-    answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), say)
+    programs = _programs(args, group)
+    answer = again.ask(verdicts.levels(group, remarks), metric, programs, say)
+    found = verdicts.ordered([*answer.found, *verdicts.others(group, remarks)])
+    if args.profile and metric.name == TIME.name:
+        found = _profiled(found, programs)
     last = group.count - 1
     notes = [answer.note] if answer.note else []
     if all(run.id > 0 for run in group.tonight):  # of a night in the history
         try:
-            kept.keep(store, group.tonight[0].started, [*answer.found, *answer.dismissed])
+            kept.keep(store, group.tonight[0].started, [*found, *answer.dismissed])
         except UnusableInputError as error:
             notes.append(f"the site does not show what the second run said: {error}")
     return Report(
-        verdicts.ordered([*answer.found, *verdicts.others(group, remarks)]),
+        found,
         answer.dismissed,
         [group.series[place].case for place in group.judged if group.of(place, last)],
         group.tonight,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from roofreport.errors import UnusableInputError
@@ -26,6 +27,7 @@ examples:
   tools/report profile old new
   tools/report profile profiles/case.json --flame=case.svg
 """
+ROWS = 20
 _QUESTIONS = (
     ("The profiler against the stopwatch", tables.agreement),
     ("The kernel with most time", tables.leaders),
@@ -37,7 +39,7 @@ _QUESTIONS = (
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profiles", nargs="+", type=Path, metavar="PROFILE", help="a folder, or a <case>.json in it")
-    parser.add_argument("--rows", type=count, default=20, metavar="N", help="most rows of a comparison (20)")
+    parser.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"most rows of a comparison ({ROWS})")
     parser.add_argument("--flame", type=Path, metavar="FILE", help="write a flame graph of one case as SVG")
 
 
@@ -49,6 +51,17 @@ def _pairs(old: list[Profile], new: list[Profile]) -> list[tuple[Profile, Profil
     return [(profile, known[profile.case]) for profile in old if profile.case in known]
 
 
+def profile_text(loaded: Sequence[list[Profile]], rows: int = ROWS) -> str:
+    """The answers, and two of them side by side, with at most so many rows."""
+    profiles = [profile for some in loaded for profile in some]
+    answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
+    sections = [section(title, table) for title, table in answers if table.rows]
+    for old, new in _pairs(*loaded) if len(loaded) == 2 else []:
+        title = f"{printable(old.case, 300)}\nagainst {printable(new.case, 300)}"
+        sections += [section(title, table) for table in tables.side_by_side(old, new, rows)]
+    return "\n".join(sections)
+
+
 def _profile(args: argparse.Namespace) -> int:
     loaded = [profile.load(path) for path in args.profiles]
     profiles = [profile for some in loaded for profile in some]
@@ -58,12 +71,7 @@ def _profile(args: argparse.Namespace) -> int:
         with importing_matplotlib():
             from roofreport.render.pictures import flame_graph
         write(args.flame, flame_graph(profiles[0]))
-    answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
-    sections = [section(title, table) for title, table in answers if table.rows]
-    for old, new in _pairs(*loaded) if len(loaded) == 2 else []:
-        title = f"{printable(old.case, 300)}\nagainst {printable(new.case, 300)}"
-        sections += [section(title, table) for table in tables.side_by_side(old, new, args.rows)]
-    show("\n".join(sections), end="")
+    show(profile_text(loaded, args.rows), end="")
     return EXIT_OK
 
 

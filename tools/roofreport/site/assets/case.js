@@ -24,6 +24,13 @@
     if (!found.length) dom.find("findings").prepend(dom.make("li", {}, "· steady"));
   };
 
+  const profiles = ({ series }) => {
+    dom.find("profiles").hidden = !series.profiles.length;
+    dom.find("profiles").lastElementChild.replaceChildren(...series.profiles.map(([night, text], place) =>
+      dom.make("details", { open: place ? false : "" }, dom.make("summary", {}, `The night of ${units.day(night)}`),
+        dom.make("pre", { tabindex: "0", "aria-label": "Profiles of both programs" }, text))));
+  };
+
   const listed = () => {
     const figure = (value) => units.shown(value, view.unit);
     const rows = view.nights.map((one, place) => [String(place), `${units.day(one.started)}  ${figure(view.series.values[place])}`]);
@@ -88,6 +95,7 @@
     dom.say("");
     head(one);
     findings(view);
+    profiles(view);
     listed();
     dom.find("roofs").checked = view.roofs;
     dom.find("each").checked = view.each;

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles of a slower case: of the last good program, and of this night's."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from roofreport import files
+from roofreport.compare.command import Command, parse, run, sampling_flags
+from roofreport.errors import UnusableInputError
+from roofreport.gate.again import Programs
+from roofreport.io.result import State
+
+_SAMPLING_S = 0.4
+_TIMEOUT_S = 300  # of a case
+
+
+def recorded(programs: Programs, case: str) -> list[Path]:
+    """The folders of --profile, of the old program and of the new one. Raises UnusableInputError."""
+    try:
+        programs.folder.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix="profiles-", dir=programs.folder))
+    except OSError as error:
+        raise UnusableInputError(f"{programs.folder}: {files.reason(error)}") from error
+    sides = (("old", programs.base), ("new", programs.new))
+    return [_recorded(parse(program, programs.flags), case, made / side) for side, program in sides]
+
+
+def _recorded(program: Command, case: str, folder: Path) -> Path:
+    flags = (*sampling_flags([case], _SAMPLING_S), f"--case_timeout={_TIMEOUT_S}", f"--profile={folder}")
+    done = run(program.with_flags(*flags), folder.with_suffix(".json"))
+    if done.result is None:
+        raise UnusableInputError(f"the {folder.name} program: {done.how}")
+    reason = next((one.why_not for one in done.result.cases if one.state is not State.MEASURED), "")
+    if reason or not any(folder.glob("*.json")):
+        raise UnusableInputError(f"the {folder.name} program: {reason or 'it wrote no profile'}")
+    return folder
