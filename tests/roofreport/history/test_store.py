@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import random
+import string
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from builders import GEMV, MATMUL, error_row, header, journal_text, line, row, scaled, write_json
 from roofreport.history.keeping import faults
-from roofreport.history.store import Store
+from roofreport.history.store import Store, open_store
 from roofreport.io.result import State
 
 
@@ -88,6 +90,31 @@ def test_readings(store: Store, tmp_path: Path) -> None:
     assert (failed.value, failed.state, failed.reason) == (None, State.FAILED, "wrong result")
     assert (failed.doubt, found[GEMV].doubt, found[MATMUL].doubt) == ("", "", "noisy")
     assert found[MATMUL].reason == ""
+
+
+def _with_many_names(folder: Path) -> tuple[Path, dict[str, float]]:
+    """As long as a result may have them, of characters that nothing compresses."""
+    chance = random.Random(1)
+    names = {"".join(chance.choices(string.ascii_letters, k=60)): 1.0 for _ in range(150)}
+    case = "\N{PILE OF POO}" * 250 + "'\"%s:x;--/n:1"
+    return write_json(folder / "1.json", [row(case, 1.0) | names], device=case, roofbench_revision=case), names
+
+
+def test_names_may_be_long_and_of_any_characters(store: Store, tmp_path: Path) -> None:
+    path, names = _with_many_names(tmp_path)
+    for _ in range(2):
+        store.add_file(path)
+    ((series, (reading,)),) = store.history("time").items()
+    assert series.case == series.machine.facts["device"] == reading.run.revision
+    assert names.items() <= reading.counters.items()
+    assert list(faults(store)) == []
+
+
+def test_a_history_of_an_earlier_program_takes_long_names_too(postgres_where: str, tmp_path: Path) -> None:
+    with open_store(postgres_where, create=True) as store, store.database.writing() as connection:
+        connection.exec_driver_sql("ALTER TABLE roofbench_layouts ADD UNIQUE (names)")
+    with open_store(postgres_where, create=True) as store:
+        assert store.add_file(_with_many_names(tmp_path)[0]).is_new
 
 
 @pytest.mark.parametrize(

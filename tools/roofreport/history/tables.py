@@ -150,7 +150,7 @@ layouts = Table(
     "roofbench_layouts",
     metadata,
     Column("id", _ROWID, primary_key=True),
-    Column("names", Words, nullable=False, unique=True),  # JSON
+    Column("names", Words, nullable=False),  # JSON; too long for an index of PostgreSQL
 )
 readings = Table(
     "roofbench_readings",
