@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -408,6 +409,9 @@ def test_a_webhook_that_fails_is_reported_and_changes_nothing(chain: Chain, hook
         ("store = ", "invalid TOML"),
         ('"\\u001b[2J" = 1', "is not a setting"),
         ("a = " + "[" * 5000, "invalid TOML"),
+        ("a" + ".a" * 100_000 + " = 1", "has more than 16 KiB"),
+        ("store = ''", "store is empty"),
+        ("nights = ''", "nights is empty"),
     ],
 )
 def test_an_invalid_configuration_is_refused(text: str, why: str, tmp_path: Path) -> None:
@@ -418,6 +422,10 @@ def test_an_invalid_configuration_is_refused(text: str, why: str, tmp_path: Path
     assert "\x1b" not in str(refused.value)
     with pytest.raises(UnusableInputError, match=r"nowhere\.toml: No such file"):
         read(tmp_path / "nowhere.toml")
+    os.mkfifo(tmp_path / "pipe")
+    for nothing in ("pipe", "."):
+        with pytest.raises(UnusableInputError, match="is not a file"):
+            read(tmp_path / nothing)
 
 
 def test_the_example_is_a_configuration_with_every_setting(

@@ -24,6 +24,8 @@ else:
 
 WEBHOOK_VARIABLE = "ROOFBENCH_WEBHOOK"
 _LARGEST_NUMBER = 10_000
+_LARGEST_FILE = 1 << 14  # parsing a key of many parts takes the square of their number
+_MAY_BE_EMPTY = ("suite.flags", "gate.binary", "message.url")
 _MEANING = {int: f"a number from 1 to {_LARGEST_NUMBER}", list: 'a list of texts, as ["a", "b"]', str: "a text"}
 EXAMPLE = Path(__file__).with_name("example.toml").read_text(encoding="utf-8")  # every setting with its default
 
@@ -74,7 +76,7 @@ def _checked(file: str, document: Mapping[str, Any]) -> dict[str, Any]:
             raise UnusableInputError(f"{file}: {printable(name, 80)} is not a setting; there are {', '.join(values)}")
         if not _fits(values[name], value):
             raise UnusableInputError(f"{file}: {name} must be {_MEANING[type(values[name])]}")
-        if name.endswith(".command") and not value:
+        if not value and name not in _MAY_BE_EMPTY:
             raise UnusableInputError(f"{file}: {name} is empty")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise UnusableInputError(f"{file}: {name} must be {' or '.join(_CHOICES[name])}")
@@ -86,7 +88,13 @@ def read(path: Path) -> Config:
     """Relative paths are relative to the file's folder. Raises UnusableInputError."""
     name = printable(str(path))
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file():
+            raise UnusableInputError(f"{name}: is not a file")
+        with path.open("rb") as file:
+            text = file.read(_LARGEST_FILE + 1)
+        if len(text) > _LARGEST_FILE:
+            raise UnusableInputError(f"{name}: has more than {_LARGEST_FILE >> 10} KiB, and a configuration has a few")
+        document = tomllib.loads(text.decode())
     except OSError as error:
         raise UnusableInputError(f"{name}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
