@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from roofreport import files
+from roofreport.history.records import MAKING_CASES
 from roofreport.place import root
 from roofreport.terminal import say
 from roofreport.text import printable
@@ -208,7 +209,8 @@ class Chain:
         if not self.config.gate_binary or not Path(self.config.gate_binary).exists():
             return []
         base = [f"--base={self._good}", "--profile"] if self._good.exists() else []
-        return [f"--binary={self.config.gate_binary}", *base, f"--state={self.current.folder / 'again'}"]
+        flags = [f"--flag={flag}" for flag in self.config.suite_flags if flag.startswith(MAKING_CASES)]
+        return [f"--binary={self.config.gate_binary}", *base, *flags, f"--state={self.current.folder / 'again'}"]
 
     def _gate(self) -> tuple[str, str]:
         kinds = {"markdown": "md", "junit": "xml", "json": "json"}

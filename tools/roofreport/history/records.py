@@ -34,8 +34,9 @@ class Toolchain:
     facts: Mapping[str, str] = field(compare=False)
 
 
-# The command line's words that choose cases, besides --suite, which the context states.
-_SELECTING = ("--axis=", "--benchmark_filter=", "--checkpoint=", "--draft_checkpoint=", "--unverified")
+# Flags without which some cases do not exist, and those that choose cases, besides --suite, which the context states.
+MAKING_CASES = ("--axis=", "--checkpoint=", "--draft_checkpoint=", "--unverified")
+_SELECTING = (*MAKING_CASES, "--benchmark_filter=")
 _WORD = re.compile(r"(?:'[^']*'|\\.|[^\s'\\])+")
 
 Environment = tuple[str, str]  # of a machine and a toolchain: what the series of two runs have in common
