@@ -11,6 +11,7 @@ import pytest
 import scratch_repository
 from roofreport.bisect.repository import Recipe, Repository
 from roofreport.cli import main
+from roofreport.site.data import commit_log
 from scratch_repository import BUILD, CASE, PROGRAM, Scratch
 
 
@@ -77,6 +78,41 @@ def test_a_subject_is_no_commit(tmp_path: Path) -> None:
     found = repository.between(repository.commit("good"), repository.commit("HEAD"))
     assert [commit.subject for commit in found] == ["Change 0", *subjects]
     assert all(re.fullmatch("[0-9a-f]{40}", commit.id) for commit in found)
+
+
+def test_a_signed_commit_is_one_commit(tmp_path: Path) -> None:
+    """Where the user's settings show signatures, of which the branch says what it wants."""
+    made = _made(tmp_path, 2, 1)
+    git = ["git", "-C", str(made.path)]
+    plain = subprocess.run([*git, "cat-file", "commit", "HEAD"], check=True, capture_output=True, text=True).stdout
+    signed = re.sub("(?m)^(committer .*)$", r"\1\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x", plain, count=1)
+    write = subprocess.run([*git, "hash-object", "-t", "commit", "-w", "--stdin"], input=signed, check=True,
+                           capture_output=True, text=True)  # fmt: skip
+    subprocess.run([*git, "reset", "--quiet", "--hard", write.stdout.strip()], check=True)
+    speaker = tmp_path / "gpg"
+    speaker.write_text("#!/bin/sh\necho good: no, bad >&2\n")
+    speaker.chmod(0o755)
+    for name, value in (("log.showSignature", "true"), ("gpg.program", speaker)):
+        subprocess.run([*git, "config", name, value], check=True)
+    repository = Repository(made.path, tmp_path / "state", Recipe(BUILD, PROGRAM))
+    last = repository.commit("HEAD")
+    found = repository.between(repository.commit("good"), last)
+    assert [commit.subject for commit in found] == ["Change 0", "Change 1"] and found[-1] == last
+    assert [subject for _, subject in commit_log(made.path)][:2] == ["Change 1", "Change 0"]
+
+
+@pytest.mark.parametrize("build", ["rm .git", ""], ids=["a build removes it", "it never was one"])
+def test_the_repository_around_a_lost_work_tree_stays(
+    tmp_path: Path, build: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = _made(tmp_path, 3, 1)
+    state = made.path / "state"
+    if not build:
+        (state / "tree").mkdir(parents=True)
+    (made.path / "work").write_text("not committed\n")
+    assert _bisect(made, tmp_path, "good", "HEAD", f"--state={state}", f"--build={build or ':'} && {BUILD}") == 2
+    assert "is not a work tree of git" in capsys.readouterr().err
+    assert (made.path / "work").read_text() == "not committed\n"
 
 
 def test_a_failed_build_names_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ BUILD = (
     f' && cmake --install build/release --prefix "${PREFIX}"'
 )
 PROGRAM = "bin/roofbench"
+PLAIN_LOG = ("--no-show-signature",)  # a setting of the user prints more than the format asks for
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,15 @@ class Repository:
         )
         if not found:
             raise UnusableInputError(f"{printable(name, 60)}: no commit of {printable(str(self._path))}")
-        return Commit(found, self._git("log", "-1", "--format=%s", found))
+        return Commit(found, self._git("log", *PLAIN_LOG, "-1", "--format=%s", found))
 
     def between(self, good: Commit, bad: Commit) -> list[Commit]:
         """Oldest first: along the first parents from after `good` to `bad`."""
         is_before = self._git("merge-base", good.id, bad.id, allow_failure=True) == good.id
         # -z: a subject may be empty or contain what some call the end of a line, but no NUL.
-        commits = self._git("log", "-z", "--reverse", "--first-parent", "--format=%H %s", f"{good.id}..{bad.id}")
+        commits = self._git(
+            "log", *PLAIN_LOG, "-z", "--reverse", "--first-parent", "--format=%H %s", f"{good.id}..{bad.id}"
+        )
         if not is_before or not commits:
             raise UnusableInputError(f"{good.text()} does not come before {bad.text()}")
         parts = (commit.partition(" ") for commit in commits.split("\0") if commit)
@@ -74,6 +77,9 @@ class Repository:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._git("worktree", "prune")
             self._git("worktree", "add", "--detach", "--force", str(self._tree.resolve()), commit.id)
+        # A build may have removed it; git would then check out in a repository around the folder.
+        if not (self._tree / ".git").is_file():
+            raise UnusableInputError(f"{printable(str(self._tree))}: is not a work tree of git (any more); remove it")
         _git(self._tree, "checkout", "--quiet", "--detach", "--force", commit.id)
         prefix, partial = self._prefix(commit), self._prefix(commit).with_suffix(".part")
         shutil.rmtree(partial, ignore_errors=True)

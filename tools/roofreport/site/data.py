@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
+from roofreport.bisect.repository import PLAIN_LOG
 from roofreport.compare.command import filter_of
 from roofreport.errors import UnusableInputError
 from roofreport.gate import standing
@@ -546,7 +547,8 @@ _SECONDS = 60
 
 def commit_log(repository: Path) -> list[list[str]]:
     """[revision, first line of the message], newest first, along the first parents. Raises UnusableInputError."""
-    command = ["git", "-C", str(repository), "log", "--first-parent", f"--max-count={_MOST}", "--format=%H%x00%s", "-z"]
+    asked = ("--first-parent", f"--max-count={_MOST}", "--format=%H%x00%s", "-z")
+    command = ["git", "-C", str(repository), "log", *PLAIN_LOG, *asked]
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
