@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -22,6 +23,24 @@ from roofreport.verbs.common import append_lines
 
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("before", ["", "a,b\n1,2", "a,b\n1,2\n"])
+def test_lines_are_appended_whole(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "folder" / "table.csv"
+    if before:
+        path.parent.mkdir()
+        path.write_text(before)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 5, limits[1]))
+    try:
+        with pytest.raises(UnusableInputError, match=r"cannot write .*table\.csv: File too large"):
+            append_lines(path, "3,4\n5,6\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == before
+    append_lines(path, "3,4\n5,6\n")
+    assert path.read_text() == "".join(f"{line}\n" for line in [*before.split(), "3,4", "5,6"])
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:

@@ -88,14 +88,21 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 
 def append_lines(path: Path, text: str) -> None:
-    """Makes the folder, too."""
+    """All of them or none. Makes the folder, too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with files.followed(path).open("a+b") as file:
-            if file.tell() > 0:
+        with files.followed(path).open("a+b", buffering=0) as file:
+            end = file.tell()
+            left = text.encode("utf-8", "backslashreplace")
+            if end > 0:
                 file.seek(-1, os.SEEK_END)
-                file.write(b"" if file.read(1) == b"\n" else b"\n")
-            file.write(text.encode("utf-8", "backslashreplace"))
+                left = left if file.read(1) == b"\n" else b"\n" + left
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError:  # the disk is full: without half a line
+                file.truncate(end)
+                raise
     except OSError as error:
         raise _unwritable(path, error) from error
 
