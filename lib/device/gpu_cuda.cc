@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -109,6 +110,7 @@ class CudaGpu final : public Gpu {
   const GpuFacts& facts() const override { return facts_; }
 
   double FreeMemoryBytes() const override {
+    const c10::cuda::CUDAGuard guard(device());
     std::size_t free = 0;
     std::size_t total = 0;
     CheckCuda(cudaMemGetInfo(&free, &total), "the free memory of the GPU is unknown");

@@ -6,12 +6,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/device/gpu_device.h"
 #include "tests/fake_cuda/fake_runtime_cuda.h"
+#include "tests/fake_cuda/other_stream_cuda.h"
 
 // LibTorch's allocator asks this whether a device has a context. The default would ask the driver, which is missing.
 namespace c10::cuda::_internal {
@@ -21,6 +26,8 @@ C10_IMPORT void setHasPrimaryContext(bool (*has)(c10::DeviceIndex));
 namespace roofbench {
 namespace {
 
+using testing::DoubleNear;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr int64_t kMib = 1 << 20;
@@ -91,6 +98,35 @@ TEST_F(CudaPart, OpensEitherOfTwoDevices) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "LibTorch would report it after its next launch";
 }
 
+TEST_F(CudaPart, FactsAreThoseOfTheDevice) {
+  const GpuFacts& facts = gpu_->facts();
+  EXPECT_EQ(facts.index, 0);
+  EXPECT_EQ(std::pair(facts.compute_major, facts.compute_minor), std::pair(9, 1));
+  EXPECT_EQ(facts.multiprocessors, 132);
+  EXPECT_EQ(facts.l2_bytes, 50 * kMib);
+  EXPECT_EQ(facts.memory_bytes, 64 * kMib);
+  EXPECT_EQ(facts.cuda_driver, "13.0");
+  EXPECT_EQ(facts.cuda_runtime, "12.8");
+}
+
+TEST_F(CudaPart, MemoryIsThatOfItsOwnDevice) {
+  std::string why;
+  const std::unique_ptr<Gpu> second(Open(1, &why));  // the current device from here on
+  ASSERT_NE(second, nullptr) << why;
+  const double free = gpu_->FreeMemoryBytes();
+  gpu_->ResetPeak();
+  const double peak = gpu_->PeakBytes();
+  {
+    const at::Tensor there = Bytes(40, 1);
+    EXPECT_EQ(gpu_->FreeMemoryBytes(), free);
+    EXPECT_EQ(second->FreeMemoryBytes(), free - 40 * kMib);
+    EXPECT_EQ(gpu_->PeakBytes(), peak);
+    EXPECT_EQ(second->PeakBytes(), 40 * kMib);
+  }
+  second->EmptyCache();
+  ASSERT_NE(std::unique_ptr<Gpu>(Open(0, &why)), nullptr);
+}
+
 TEST_F(CudaPart, ReportsAnOldDriver) {
   TheFakeCuda().count_error = cudaErrorInsufficientDriver;
   std::string why;
@@ -106,35 +142,162 @@ TEST_F(CudaPart, ContinuesWhenOutOfMemory) {
 }
 
 TEST_F(CudaPart, TheClockReadsTheEventsThatItRecorded) {
+  const auto guard = OtherStream();
   timing::EventClock clock(gpu_->NewEventQueue());
   clock.BeginChunk(3);
-  for (int i = 0; i < 3; ++i) clock.Mark();
-  const std::span<const double> marks = clock.EndChunk();
-  ASSERT_EQ(marks.size(), 3);
-  EXPECT_NEAR(marks[1], 1e-6, 1e-9);
-  EXPECT_NEAR(marks[2], 2e-6, 1e-9);
+  clock.Mark();
+  clock.Mark();
+  for (int i = 0; i < 3; ++i) gpu_->Spin(1e-6);
+  clock.Mark();
+  EXPECT_THAT(clock.EndChunk(), ElementsAre(0, DoubleNear(1e-6, 1e-9), DoubleNear(5e-6, 1e-9)));
 }
 
-TEST_F(CudaPart, AGraphRecordsTheMarksOfItsCaller) {
+TEST_F(CudaPart, AnEventPassesWhenTheDeviceReachesIt) {
+  const std::unique_ptr<timing::EventQueue> queue = gpu_->NewEventQueue();
+  queue->Reserve(2);
+  queue->Record(0);
+  queue->Record(1);
+  EXPECT_FALSE(queue->IsPassed(1));
+  queue->Wait(0);
+  EXPECT_TRUE(queue->IsPassed(0));
+  EXPECT_FALSE(queue->IsPassed(1));
+  EXPECT_THROW(queue->SecondsBetween(0, 1), std::runtime_error) << "not passed yet";
+}
+
+TEST_F(CudaPart, AllWorkGoesToTheCurrentStream) {
+  const auto guard = OtherStream();
+  const cudaStream_t stream = guard.current_stream().stream();
+  EXPECT_EQ(gpu_->Stream(), stream);
+  timing::EventClock clock(gpu_->NewEventQueue());
   const std::unique_ptr<GpuGraph> graph = gpu_->Record(Step);
+  hardware::GpuStreams& streams = gpu_->streams();
+  std::byte* const memory = streams.Allocate(1024);
+  std::vector<uint64_t> words(8);
+  const hardware::GpuPass pass = {.to = memory, .from = memory, .bytes = 64};
+  const std::vector<std::pair<const char*, std::function<void()>>> works = {
+      {"a mark", [&] { clock.Mark(); }},
+      {"the end of a chunk", [&] { clock.EndChunk(); }},
+      {"the sleep before a chunk", [&] { clock.BeginChunk(1); }},
+      {"extra work", [&] { gpu_->Spin(1e-6); }},
+      {"zeros", [&] { gpu_->Zero(memory, 64); }},
+      {"an upload", [&] { streams.Upload(memory, words); }},
+      {"a download", [&] { streams.Download(words, memory); }},
+      {"a pass", [&] { streams.Enqueue(pass); }},
+      {"timed passes",
+       [&] {
+         streams.Seconds({&pass, 1});
+       }},
+      {"a graph", [&] { graph->Replay([] {}); }},
+  };
+  clock.BeginChunk(1);
+  for (const auto& [name, work] : works) {
+    const int here = OperationsOn(stream);
+    const int elsewhere = OperationsOn(nullptr);
+    work();
+    EXPECT_GT(OperationsOn(stream), here) << name;
+    EXPECT_EQ(OperationsOn(nullptr), elsewhere) << name;
+  }
+  streams.Free(memory);
+}
+
+TEST_F(CudaPart, CopiesHaveEndedWhenTheyReturn) {
+  hardware::GpuStreams& streams = gpu_->streams();
+  std::byte* const memory = streams.Allocate(64);
+  std::vector<uint64_t> words = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<uint64_t> sent = words;
+  streams.Upload(memory, words);
+  words.assign(8, 0);
+  streams.Download(words, memory);
+  EXPECT_EQ(words, sent);
+  gpu_->Zero(memory, 2 * sizeof(uint64_t));
+  streams.Download(words, memory);
+  EXPECT_THAT(words, ElementsAre(0, 0, 3, 4, 5, 6, 7, 8));
+  streams.Free(memory);
+}
+
+TEST_F(CudaPart, TheTimeOfPassesIsBetweenEventsAroundThem) {
+  const auto guard = OtherStream();
+  const int launches = TheFakeCuda().launches;
+  const std::vector<hardware::GpuPass> passes(3, {.kind = hardware::StreamKind::kWrite, .bytes = 64});
+  EXPECT_NEAR(gpu_->streams().Seconds(passes), 4e-6, 1e-9) << "three passes and the second event";
+  EXPECT_EQ(TheFakeCuda().launches, launches + 4) << "and a sleep before them";
+}
+
+// Phases of one and three kernels.
+TEST_F(CudaPart, AGraphRecordsTheMarksOfItsCaller) {
+  const std::unique_ptr<GpuGraph> graph = gpu_->Record([&](const std::function<void()>& mark) {
+    const at::Tensor x = Bytes(4);
+    gpu_->Spin(1e-6);
+    mark();
+    for (int i = 0; i < 3; ++i) gpu_->Spin(1e-6);
+    mark();
+  });
   EXPECT_GT(gpu_->GraphBytes(), 0) << "memory of its launches";
   timing::EventClock clock(gpu_->NewEventQueue());
   const int launches = TheFakeCuda().graph_launches;
   clock.BeginChunk(3);
   clock.Mark();
-  graph->Replay([&] {
+  const auto marks = [&] {
     clock.Mark();
     clock.Mark();
-  });
-  const std::span<const double> marks = clock.EndChunk();
+  };
+  graph->Replay(marks);
+  EXPECT_THAT(clock.EndChunk(), ElementsAre(0, DoubleNear(2e-6, 1e-9), DoubleNear(6e-6, 1e-9)));
   EXPECT_EQ(TheFakeCuda().graph_launches, launches + 1);
-  EXPECT_GT(marks[1], 0);
-  EXPECT_GT(marks[2], 0);
   EXPECT_THROW(graph->Replay([&] {
     clock.BeginChunk(1);
     clock.Mark();
   }),
                std::logic_error);
+  EXPECT_NO_THROW(graph->Replay([] {})) << "an untimed step";
+}
+
+TEST_F(CudaPart, ARecordingFollowsRealSteps) {
+  const auto guard = OtherStream();
+  const cudaStream_t caller = guard.current_stream().stream();
+  std::vector<bool> captured;
+  gpu_->Spin(1e-6);
+  gpu_->Record([&](const std::function<void()>& mark) {
+    if (captured.empty()) {
+      EXPECT_TRUE(HasWaitedFor(caller)) << "the operands are ready";
+    }
+    captured.push_back(TheFakeCuda().capturing > 0);
+    const auto stream = static_cast<cudaStream_t>(gpu_->Stream());
+    EXPECT_NE(stream, caller);
+    if (captured.back()) {
+      EXPECT_TRUE(HasWaitedFor(stream)) << "the real steps have ended";
+    }
+    const int real = OperationsOn(stream);
+    gpu_->Spin(1e-6);
+    EXPECT_EQ(OperationsOn(stream), real + (captured.back() ? 0 : 1));
+    mark();
+  });
+  ASSERT_GE(captured.size(), 2);
+  EXPECT_EQ(std::ranges::count(captured, true), 1);
+  EXPECT_TRUE(captured.back());
+}
+
+// A kernel elsewhere would run once, while the graph is recorded, and never again.
+TEST_F(CudaPart, NothingRunsWhileAGraphIsRecorded) {
+  std::byte* const memory = gpu_->streams().Allocate(64);
+  const std::unique_ptr<GpuGraph> graph = gpu_->Record([&](const std::function<void()>& mark) {
+    const int launches = TheFakeCuda().launches;
+    const int elsewhere = OperationsOn(nullptr);
+    gpu_->Spin(1e-6);
+    gpu_->Zero(memory, 64);
+    gpu_->streams().Enqueue({.kind = hardware::StreamKind::kWrite, .to = memory, .bytes = 64});
+    mark();
+    EXPECT_EQ(OperationsOn(nullptr), elsewhere);
+    if (TheFakeCuda().capturing > 0) {
+      EXPECT_EQ(TheFakeCuda().launches, launches);
+    }
+  });
+  timing::EventClock clock(gpu_->NewEventQueue());
+  clock.BeginChunk(2);
+  clock.Mark();
+  graph->Replay([&] { clock.Mark(); });
+  EXPECT_THAT(clock.EndChunk(), ElementsAre(0, DoubleNear(4e-6, 1e-9)));
+  gpu_->streams().Free(memory);
 }
 
 // The device has 64 MiB, and a graph's memory comes from the driver, not from the allocator's cache.

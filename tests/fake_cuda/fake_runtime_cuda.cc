@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA runtime without a GPU, for the calls of LibTorch and ours: it allocates by malloc, counts launches and records
-// captures. It replaces NVIDIA's in a program that links it; all other functions are NVIDIA's own.
+// A CUDA runtime without a GPU, for the calls of LibTorch and ours: it allocates by malloc, keeps a time for each
+// stream and records captures. It replaces NVIDIA's in a program that links it; all other functions are NVIDIA's own.
+//
+// Every operation takes a microsecond of its stream, and streams run at the same time, as LibTorch's do. Copies happen
+// when the host waits for them. Calls that CUDA refuses fail here with CUDA's error.
 
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,12 +21,15 @@
 
 // The runtime's library defines the types of its handles.
 struct CUevent_st {
+  bool is_timed = true;
+  bool is_recorded = false;
   double seconds = 0;     // when the device reaches it
   bool by_graph = false;  // recorded by a graph, unknown to the host: waiting for it returns at once
 };
 struct CUgraphNode_st {
   cudaGraphNodeType type;
-  cudaEvent_t event;
+  cudaEvent_t event = nullptr;
+  std::function<void()> copy = nullptr;
 };
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
@@ -31,8 +39,11 @@ struct CUgraphExec_st {
   std::map<const CUgraphNode_st*, cudaEvent_t> events = {};  // that nodes record instead of the captured ones
 };
 struct CUstream_st {
-  std::unique_ptr<CUgraph_st> captured;  // during a capture
-  bool is_invalid = false;               // the capture contains a forbidden call
+  int device = 0;
+  double seconds = 0;                              // when the device has finished all of its work
+  int operations = 0;                              // outside captures
+  std::unique_ptr<CUgraph_st> captured = nullptr;  // during a capture
+  bool is_invalid = false;                         // the capture contains a forbidden call
 };
 
 namespace {
@@ -46,10 +57,12 @@ struct Block {
 };
 
 std::map<void*, Block> g_blocks;
-CUstream_st g_default_stream;
+std::array<CUstream_st, FakeCuda::kDevices> g_default_streams = {CUstream_st{.device = 0}, CUstream_st{.device = 1}};
+std::vector<std::unique_ptr<CUstream_st>> g_streams;
 std::set<CUstream_st*> g_capturing;
-double g_seconds = 0;  // of the device: each enqueued operation takes a microsecond
-double g_awaited = 0;  // the latest time that the host has waited for
+std::set<cudaEvent_t> g_events;                         // that exist
+std::multimap<double, std::function<void()>> g_copies;  // by the time at which the device reaches them
+double g_awaited = 0;                                   // the latest time that the host has waited for
 thread_local cudaError_t t_last_error = cudaSuccess;
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
 thread_local struct {
@@ -58,9 +71,12 @@ thread_local struct {
   cudaStream_t stream;
 } t_configuration;
 
+bool IsDefault(cudaStream_t stream) {
+  return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
+
 CUstream_st& StreamOf(cudaStream_t stream) {
-  const bool is_default = stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
-  return is_default ? g_default_stream : *stream;
+  return IsDefault(stream) ? g_default_streams.at(static_cast<std::size_t>(TheFakeCuda().device)) : *stream;
 }
 
 cudaError_t Failed(cudaError_t error) {
@@ -85,21 +101,48 @@ cudaError_t IfRelaxed() {
   return g_capturing.empty() || t_mode == cudaStreamCaptureModeRelaxed ? cudaSuccess : Invalidated();
 }
 
-// Makes the host wait for the device time `seconds`.
+// The host waits for the device time `seconds`.
+void RunUntil(double seconds) {
+  g_awaited = std::max(g_awaited, seconds);
+  while (!g_copies.empty() && g_copies.begin()->first <= g_awaited) {
+    g_copies.begin()->second();
+    g_copies.erase(g_copies.begin());
+  }
+}
+
 cudaError_t Awaited(double seconds) {
   if (!g_capturing.empty()) return Done(Invalidated());
-  g_awaited = std::max(g_awaited, seconds);
+  RunUntil(seconds);
   return Done(std::exchange(TheFakeCuda().next_error, cudaSuccess));
 }
 
-cudaError_t Enqueued(cudaStream_t stream, cudaGraphNodeType type, cudaEvent_t event = nullptr) {
+// When all streams of the current device have finished.
+double EndOfDevice() {
+  double end = StreamOf(nullptr).seconds;
+  for (const auto& stream : g_streams) {
+    if (stream->device == TheFakeCuda().device) end = std::max(end, stream->seconds);
+  }
+  return end;
+}
+
+// The device executes `node` after all earlier work of the stream.
+void Execute(CUstream_st& stream, const CUgraphNode_st& node, bool by_graph) {
+  ++stream.operations;
+  stream.seconds = std::max(stream.seconds, g_awaited) + 1e-6;
+  if (node.copy) g_copies.emplace(stream.seconds, node.copy);
+  if (node.event == nullptr) return;
+  node.event->is_recorded = true;
+  node.event->seconds = stream.seconds;
+  node.event->by_graph = by_graph;
+}
+
+cudaError_t Enqueued(cudaStream_t stream, CUgraphNode_st node) {
   CUstream_st& own = StreamOf(stream);
   if (own.captured) {
-    own.captured->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type, event}));
-    return Done();
+    own.captured->nodes.push_back(std::make_unique<CUgraphNode_st>(std::move(node)));
+  } else {
+    Execute(own, node, /*by_graph=*/false);
   }
-  g_seconds += 1e-6;
-  if (event != nullptr) *event = {.seconds = g_seconds};
   return Done();
 }
 
@@ -108,7 +151,7 @@ cudaError_t Launched(cudaStream_t stream) {
     return Done(error);
   }
   if (!StreamOf(stream).captured) ++TheFakeCuda().launches;
-  return Enqueued(stream, cudaGraphNodeTypeKernel);
+  return Enqueued(stream, {.type = cudaGraphNodeTypeKernel});
 }
 
 }  // namespace
@@ -119,6 +162,9 @@ FakeCuda& TheFakeCuda() {
   static FakeCuda fake;
   return fake;
 }
+
+int OperationsOn(cudaStream_t stream) { return StreamOf(stream).operations; }
+bool HasWaitedFor(cudaStream_t stream) { return StreamOf(stream).seconds <= g_awaited; }
 
 }  // namespace roofbench
 
@@ -142,6 +188,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "Fake GPU %d", device);
   properties->major = 9;
+  properties->minor = 1;
   properties->multiProcessorCount = 132;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
@@ -174,8 +221,11 @@ cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;
 }
-cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
-cudaError_t cudaDeviceSynchronize() { return Awaited(g_seconds); }
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 12080;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return Awaited(EndOfDevice()); }
 cudaError_t cudaGetLastError() {
   const cudaError_t last = std::exchange(t_last_error, cudaSuccess);
   return TheFakeCuda().sticky_error != cudaSuccess ? TheFakeCuda().sticky_error : last;
@@ -199,6 +249,7 @@ cudaError_t cudaFree(void* memory) {
   if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
   const auto found = g_blocks.find(memory);
   if (found == g_blocks.end()) return Done(cudaErrorInvalidValue);
+  if (g_capturing.empty()) RunUntil(EndOfDevice());
   TheFakeCuda().used[static_cast<std::size_t>(found->second.device)] -= found->second.bytes;
   g_blocks.erase(found);
   std::free(memory);
@@ -211,49 +262,69 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return Done();
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  if (!StreamOf(stream).captured) std::memcpy(to, from, bytes);
-  return Enqueued(stream, cudaGraphNodeTypeMemcpy);
+  return Enqueued(stream, {.type = cudaGraphNodeTypeMemcpy, .copy = [=] { std::memcpy(to, from, bytes); }});
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  if (!StreamOf(stream).captured) std::memset(to, value, bytes);
-  return Enqueued(stream, cudaGraphNodeTypeMemset);
+  return Enqueued(stream, {.type = cudaGraphNodeTypeMemset, .copy = [=] { std::memset(to, value, bytes); }});
 }
 
 // Streams and events.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
-  *stream = new CUstream_st();
+  g_streams.push_back(std::make_unique<CUstream_st>());
+  *stream = g_streams.back().get();
+  (*stream)->device = TheFakeCuda().device;
   return Done();
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return Awaited(g_seconds); }
-cudaError_t cudaStreamQuery(cudaStream_t) { return Done(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) { return Done(); }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
-  *event = new CUevent_st();
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return Awaited(StreamOf(stream).seconds); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return Done(StreamOf(stream).seconds > g_awaited ? cudaErrorNotReady : cudaSuccess);
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  StreamOf(stream).seconds = std::max(StreamOf(stream).seconds, event->seconds);
+  return Done();
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  *event = new CUevent_st{.is_timed = (flags & cudaEventDisableTiming) == 0};
+  g_events.insert(*event);
   ++TheFakeCuda().live_events;
   return Done();
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (g_events.erase(event) == 0) return Done(cudaErrorInvalidResourceHandle);
   delete event;
   --TheFakeCuda().live_events;
   return Done();
 }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int) {
-  return Enqueued(stream, cudaGraphNodeTypeEventRecord, event);
+// In a capture, an event that is not external marks a dependency, and the graph has no node for it.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+  if (!g_events.contains(event)) return Done(cudaErrorInvalidResourceHandle);
+  const bool is_external = (flags & cudaEventRecordExternal) != 0;
+  const bool is_captured = StreamOf(stream).captured != nullptr;
+  if (is_external && !is_captured) return Done(cudaErrorIllegalState);
+  if (is_captured && !is_external) return Done();
+  return Enqueued(stream, {.type = cudaGraphNodeTypeEventRecord, .event = event});
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
-cudaError_t cudaEventQuery(cudaEvent_t) { return Done(); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
+  return Done(event->seconds > g_awaited ? cudaErrorNotReady : cudaSuccess);
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return Awaited(event->by_graph ? 0 : event->seconds); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  if (std::max(start->seconds, end->seconds) > g_awaited) return Done(cudaErrorNotReady);
+  for (const cudaEvent_t event : {start, end}) {
+    if (!event->is_timed || !event->is_recorded) return Done(cudaErrorInvalidResourceHandle);
+    if (event->seconds > g_awaited) return Done(cudaErrorNotReady);
+  }
   *milliseconds = static_cast<float>(1e3 * (end->seconds - start->seconds));
   return Done();
 }
 
 // Captures and graphs.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (IsDefault(stream)) return Done(cudaErrorStreamCaptureUnsupported);
   if (StreamOf(stream).captured) return Done(cudaErrorIllegalState);
   StreamOf(stream).captured = std::make_unique<CUgraph_st>();
   StreamOf(stream).is_invalid = false;
@@ -324,13 +395,15 @@ cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t executable, cud
   executable->events[node] = event;
   return Done();
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   ++TheFakeCuda().graph_launches;
   for (const auto& node : executable->graph->nodes) {
-    const auto own = executable->events.find(node.get());
-    const cudaEvent_t event = own == executable->events.end() ? node->event : own->second;
-    g_seconds += 1e-6;
-    if (event != nullptr) *event = {.seconds = g_seconds, .by_graph = true};
+    CUgraphNode_st launched = *node;
+    if (const auto own = executable->events.find(node.get()); own != executable->events.end()) {
+      launched.event = own->second;
+    }
+    if (launched.event != nullptr && !g_events.contains(launched.event)) return Done(cudaErrorInvalidResourceHandle);
+    Execute(StreamOf(stream), launched, /*by_graph=*/true);
   }
   return Done();
 }

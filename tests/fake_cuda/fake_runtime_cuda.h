@@ -32,4 +32,9 @@ struct FakeCuda {
 // The state of the linked library.
 FakeCuda& TheFakeCuda();
 
+// The number of operations that were enqueued on a stream outside captures: kernels, copies, events, nodes of graphs.
+int OperationsOn(cudaStream_t stream);
+// Whether the host has waited for all work of a stream.
+bool HasWaitedFor(cudaStream_t stream);
+
 }  // namespace roofbench
