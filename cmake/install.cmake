@@ -8,6 +8,8 @@
 #   lib/libroofbench_cuda.so              opened by --device=cuda
 #   libexec/roofbench/*_test              component `tests`, which is installed only when it is named;
 #   bin/gpu_check                         component `tests`: the checks that need a GPU
+#
+# Component `gpu`, only when it is named: what bin/gpu_check runs, for a machine that takes few and small files.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -21,29 +23,31 @@ set(ROOFBENCH_NOT_CARRIED
     "^ld-linux" "^lib(c|m|dl|rt|pthread|util|resolv|stdc\\+\\+|gcc_s|atomic|asan|ubsan|tsan|lsan)\\.so"
     "^lib(torch|c10|caffe2|shm|gomp|omp|iomp)" "^lib(cu|nv|nccl)")
 
-# roofbench_install_program(<target> <folder> [COMPONENT <component>]): a program, and the shared libraries it needs.
-# A program of a component is installed only when the component is named.
+# roofbench_install_program(<target> <folder> COMPONENTS <component>…): a program, and the shared libraries it needs.
+# Components other than `roofbench` are installed only when they are named.
 function(roofbench_install_program target folder)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "COMPONENT" "")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "COMPONENTS")
   if(NOT ROOFBENCH_INSTALL)
     return()
-  endif()
-  set(component COMPONENT roofbench)
-  if(arg_COMPONENT)
-    set(component COMPONENT ${arg_COMPONENT} EXCLUDE_FROM_ALL)
-    # Strip symbols, a fifth of the size: the tree is copied to machines with little space.
-    install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ${component})
   endif()
   # RUNPATH applies only to the direct dependencies of the program, not to theirs, so link all of them directly.
   target_link_options(${target} PRIVATE LINKER:--no-as-needed)
   file(RELATIVE_PATH libraries "/${folder}" "/${ROOFBENCH_LIBRARY_DIR}")
   # LD_LIBRARY_PATH takes precedence, so it can name another LibTorch than that of the build.
   set_property(TARGET ${target} PROPERTY INSTALL_RPATH "$ORIGIN/${libraries}" "${LibTorch_PREFIX}/lib")
-  install(TARGETS ${target} RUNTIME_DEPENDENCY_SET ${target}_libraries DESTINATION "${folder}" ${component})
-  install(
-    RUNTIME_DEPENDENCY_SET ${target}_libraries
-    PRE_EXCLUDE_REGEXES ${ROOFBENCH_NOT_CARRIED}
-    DESTINATION "${ROOFBENCH_LIBRARY_DIR}" ${component})
+  foreach(name IN LISTS arg_COMPONENTS)
+    set(component COMPONENT ${name})
+    if(NOT name STREQUAL "roofbench")
+      list(APPEND component EXCLUDE_FROM_ALL)
+      # Strip symbols, a fifth of the size: the tree is copied to machines with little space.
+      install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ${component})
+    endif()
+    install(TARGETS ${target} RUNTIME_DEPENDENCY_SET ${target}_${name} DESTINATION "${folder}" ${component})
+    install(
+      RUNTIME_DEPENDENCY_SET ${target}_${name}
+      PRE_EXCLUDE_REGEXES ${ROOFBENCH_NOT_CARRIED}
+      DESTINATION "${ROOFBENCH_LIBRARY_DIR}" ${component})
+  endforeach()
 endfunction()
 
 # roofbench_install_layer(<name> <PUBLIC|INTERFACE>)
@@ -80,12 +84,15 @@ function(roofbench_install_package)
     COMPONENT roofbench)
   install(EXPORT roofbench NAMESPACE roofbench:: FILE roofbenchTargets.cmake DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
           COMPONENT roofbench)
-  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py"
-                   "${PROJECT_SOURCE_DIR}/tools/isolated.py"
-          DESTINATION bin COMPONENT tests EXCLUDE_FROM_ALL)
-  install(FILES "${PROJECT_SOURCE_DIR}/tools/kernel_code/__init__.py" "${PROJECT_SOURCE_DIR}/tools/kernel_code/measured.py"
-                "${PROJECT_SOURCE_DIR}/tools/kernel_code/gpu_expected.json"
-          DESTINATION bin/kernel_code COMPONENT tests EXCLUDE_FROM_ALL)
+  foreach(component tests gpu)
+    install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py"
+                     "${PROJECT_SOURCE_DIR}/tools/isolated.py"
+            DESTINATION bin COMPONENT ${component} EXCLUDE_FROM_ALL)
+    install(FILES "${PROJECT_SOURCE_DIR}/tools/kernel_code/__init__.py"
+                  "${PROJECT_SOURCE_DIR}/tools/kernel_code/measured.py"
+                  "${PROJECT_SOURCE_DIR}/tools/kernel_code/gpu_expected.json"
+            DESTINATION bin/kernel_code COMPONENT ${component} EXCLUDE_FROM_ALL)
+  endforeach()
   # The license of this project and of the installed libraries.
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT roofbench)
 endfunction()

@@ -2,6 +2,7 @@
 #include "lib/device/unverified.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
@@ -13,7 +14,7 @@ constexpr char kStreams[] = "lib/hardware/roofs/stream_kernels_cuda.cu";
 constexpr char kRows[] = "lib/kernels/cuda/rows_cuda.cu";
 
 // tests/structure compares the rows with the sources.
-constexpr UnverifiedKernel kTable[] = {
+const std::initializer_list<UnverifiedKernel> kTable = {
     {"Spin", "lib/timing/spin_cuda.cu", true},
     {"ReadStream", kStreams, true},
     {"CopyStream", kStreams, true},

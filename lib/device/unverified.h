@@ -7,8 +7,8 @@
 
 namespace roofbench {
 
-// A kernel counts as unverified until a GPU has run it: after a run of tools/gpu_check without a failure, remove the
-// rows that it covered, and name the GPU in the commit.
+// A kernel counts as unverified until a GPU has run it: `tools/gpu_check --accept=RESULT` removes the rows that a run
+// covered without a failure.
 struct UnverifiedKernel {
   std::string_view kernel;  // __global__ function, or a name that stands for third-party kernels
   std::string_view file;

@@ -115,3 +115,19 @@ def test_tests_are_installed_only_when_they_are_named(tmp_path: Path) -> None:
     install(tmp_path)
     assert (tmp_path / "bin" / "roofbench").exists()
     assert not (tmp_path / "libexec").exists()
+
+
+@pytest.mark.usefixtures("program")
+def test_a_machine_with_a_gpu_takes_few_files(tmp_path: Path) -> None:
+    install(tmp_path / "tree", "--component", "gpu")
+    tree = tmp_path / "tree"
+    files = {file.relative_to(tree).as_posix() for file in tree.rglob("*") if file.is_file()}
+    assert {"bin/roofbench", "bin/gpu_check", "libexec/roofbench/gpu_test"} <= files
+    assert ("lib/libroofbench_cuda.so" in files) == (BUILD / "lib/libroofbench_cuda.so").exists()
+    assert not any(file.endswith((".h", ".a", ".cmake")) for file in files)
+    assert sum((tree / file).stat().st_size for file in files) < LARGEST_TREE_BYTES / 2
+    environment = bare(tmp_path, LD_LIBRARY_PATH=str(libtorch() / "lib"), CUDA_VISIBLE_DEVICES="")
+    check: list[str | Path] = [tree / "bin/gpu_check", f"--out={tmp_path / 'result.json'}"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "no GPU to check" in done.stderr, "it runs, and finds its parts"

@@ -28,6 +28,9 @@ ELSEWHERE = {
     "tools/generate_docs": "tests/tools/test_generate_docs.py",
     "build/release/bin/roofbench --benchmark_filter='^hard_swish/'": "tests/package/test_consumer.py",
     "cmake --install build/release --prefix roofbench-tree": "tests/package/installed.py",
+    "cmake --install build/release --prefix gpu-tree --component gpu": "tests/package/test_install.py",
+    "LD_LIBRARY_PATH=\"$(python3 -c 'import torch; print(torch.__path__[0])')/lib\" gpu-tree/bin/gpu_check"
+    ' --python="$(command -v python3)" --limit=570 --out=gpu_check.json': "tests/package/test_install.py",
     "cmake -B build -D CMAKE_BUILD_TYPE=Release"
     ' -D "CMAKE_PREFIX_PATH=<folder>;<LibTorch>"': "tests/package/test_consumer.py",
     "cmake --build build": "tests/package/test_consumer.py",

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import json
+import os
+import random
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,17 +22,50 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Logs its arguments and follows its .json file: writes a file where a flag requests one, prints, exits.
+# Logs its arguments and follows its .json file: writes a file where a flag requests one, prints, exits. As roofbench it
+# adds the cases of `journal` to the journal, and as all programs it ends the check when the machine is taken away.
 STAND_IN = """#!{python} -IS
-import json, os, pathlib, sys
+import json, os, pathlib, signal, sys, time
 own = pathlib.Path(sys.argv[0])
 answer = json.loads((own.parent / (own.name + ".json")).read_text())
+shard = os.environ.get("GTEST_SHARD_INDEX", "")
+uncached = os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "")
 with open(own.parent / (own.name + ".calls"), "a") as calls:
-    calls.write(json.dumps([*sys.argv[1:], "shard " + os.environ.get("GTEST_SHARD_INDEX", "")]) + "\\n")
-for argument in sys.argv[1:]:
-    for flag in ("--gtest_output=json:", "--benchmark_out="):
-        if argument.startswith(flag) and "file" in answer:
-            pathlib.Path(argument.removeprefix(flag)).write_text(json.dumps(answer["file"]))
+    calls.write(json.dumps([*sys.argv[1:], "uncached " + uncached, "shard " + shard]) + "\\n")
+
+def work(kind):
+    with open(own.parent / "work", "a") as done:
+        done.write(kind + "\\n")
+    if len((own.parent / "work").read_text().splitlines()) == answer.get("taken_away_after"):
+        os.kill(os.getppid(), signal.SIGKILL)
+        sys.exit()
+
+def flag(name):
+    return next((pathlib.Path(a.removeprefix(name)) for a in sys.argv[1:] if a.startswith(name)), None)
+
+journal = flag("--journal=")
+if journal and "journal" in answer:
+    journal.touch()
+    for case in answer["journal"]:
+        if json.dumps(case) in journal.read_text().splitlines():
+            continue
+        with open(journal, "a") as lines:
+            lines.write(json.dumps(case) + "\\n")
+        if "name" in case:
+            work(journal.stem)
+        result = pathlib.Path(answer["result"])
+        patience = 3000
+        while not any(s["name"] == journal.stem and case in s["figures"].get("journal", [])
+                      for s in json.loads(result.read_text())["steps"]):
+            patience -= 1
+            time.sleep(0.001)
+            if patience == 0:
+                sys.exit("the case is not in the file")
+elif answer.get("works") and "harness_overhead" not in str(sys.argv) and "assert" not in str(sys.argv):
+    work(own.name)
+for out in (flag("--gtest_output=json:"), flag("--benchmark_out=")):
+    if out and "file" in answer:
+        out.write_text(json.dumps(answer["file"]))
 print(answer.get("output", ""))
 sys.exit(answer.get("status", 0))
 """
@@ -61,7 +101,7 @@ class Machine:
         parts.mkdir()
         names = ("roofbench", "gpu_test", "sanitizer", "python")
         roofbench, gpu_test, sanitizer, python = (self.stand_in(name) for name in names)
-        self.tools = gpu_check.Tools(roofbench, gpu_test, str(sanitizer), str(python), parts)
+        self.tools = gpu_check.Tools(roofbench, gpu_test, str(sanitizer), str(python), parts, save=lambda: None)
 
     def stand_in(self, name: str) -> Path:
         path = self.folder / name
@@ -78,7 +118,9 @@ class Machine:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def step(self, name: str) -> gpu_check.Step:
-        return gpu_check.STEPS[name](self.tools)
+        step = gpu_check.Step(name)
+        gpu_check.checked(gpu_check.STEPS[name], self.tools, step)
+        return step
 
     def check(self, *flags: str) -> int:
         """The exit status of the command."""
@@ -131,7 +173,7 @@ def test_steps_are_named_by_help_and_by_a_refusal() -> None:
     assert all(step in done.stdout.replace("\n", "").replace(" ", "") for step in gpu_check.STEPS)
     done = command("--only=quick,slow")
     assert done.returncode == 2
-    assert "--only=slow: unknown step; there are gpu_tests, memcheck" in done.stderr
+    assert "--only=slow: unknown step; there are quick, product_against_torch" in done.stderr
 
 
 def test_one_file_has_every_step(good_machine: Machine) -> None:
@@ -140,8 +182,10 @@ def test_one_file_has_every_step(good_machine: Machine) -> None:
     assert result["device"] == "NVIDIA H200"
     assert result["failed"] == []
     steps = {step["name"]: step for step in result["steps"]}
-    assert list(steps) == list(gpu_check.STEPS)
-    assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "tests": {"completed": 2, "skipped": 2}}
+    order = ["quick", "product_against_torch", "kernels", "gpu_tests", "generation", "chosen", "training", "compiled"]
+    assert list(steps) == [*order, "memcheck", "racecheck"], "the most valuable first"
+    shard = {"completed": 1, "skipped": 1}
+    assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "shards": {"0": shard, "1": shard}}
     assert [call[-1] for call in good_machine.calls("gpu_test")] == ["shard 0", "shard 1"]
     figures = steps["quick"]["figures"]
     assert figures["launch_bound"] == ["matmul/impl:eager/dtype:bf16/n:256/manual_time"], "aggregates do not count"
@@ -157,24 +201,123 @@ def test_one_file_has_every_step(good_machine: Machine) -> None:
     assert steps["product_against_torch"]["status"] == "skipped"
 
 
-def test_the_next_call_continues_an_unfinished_one(good_machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    assert good_machine.check(f"--limit={gpu_check.GRACE}") == 3
-    assert "continues" in capsys.readouterr().out
-    assert good_machine.result()["unfinished"] == ["gpu_tests"]
-
-    assert good_machine.check() == 0
-    result = good_machine.result()
-    assert [step["name"] for step in result["steps"]] == list(gpu_check.STEPS)
-    assert result["unfinished"] == []
-
+def test_finished_steps_do_not_run_again(good_machine: Machine) -> None:
     def quick_runs() -> int:
         return sum("--suite=quick" in call for call in good_machine.calls("roofbench"))
 
-    assert quick_runs() == 1
     assert good_machine.check() == 0
-    assert quick_runs() == 1, "finished steps do not run again"
+    assert good_machine.check() == 0
+    assert quick_runs() == 1
     assert good_machine.check("--only=quick") == 0
     assert quick_runs() == 2, "requested ones do"
+
+
+def test_the_limit_counts_from_the_start_of_the_call(
+    good_machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert good_machine.check(f"--limit={gpu_check.GRACE}") == 3
+    assert "continues" in capsys.readouterr().out
+    assert not good_machine.out.exists(), "the search for a GPU had no time"
+
+    now = [1000.0]
+    deadlines: list[float] = []
+
+    def search(_roofbench: Path, deadline: float) -> str:
+        now[0] += 90  # a driver that starts
+        deadlines.append(deadline)
+        return ""
+
+    monkeypatch.setattr(gpu_check, "STEPS", {"quick": lambda tools, _step: deadlines.append(tools.deadline)})
+    monkeypatch.setattr(gpu_check, "find_gpu", search)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert good_machine.check("--limit=600") == 0
+    assert deadlines == [1000 + 600 - gpu_check.GRACE] * 2
+
+
+# What each program of a machine does until all is done, in units of work: cases, shards, products.
+JOURNAL: list[dict[str, Any]] = [{"context": {"device": "NVIDIA H200"}}, {"name": "a/b:1"}, {"name": "a/b:2"}]
+SUITES = ("quick", "kernels", "generation", "chosen", "training", "compiled")
+UNITS = 2 * len(SUITES) + 2 * 2 + 2 + 2  # cases; products, ours and PyTorch's; shards of the tests; sanitizers
+SECONDS = 600  # of a call
+
+
+@dataclasses.dataclass
+class LentMachine:
+    """Takes SECONDS for all units, and is taken away in the middle of one."""
+
+    machine: Machine
+
+    def call(self, taken_away_at: int | None) -> int:
+        """The status of the command, negative if a signal ended it."""
+        after = None if taken_away_at is None else int(taken_away_at / SECONDS * UNITS) + 1
+        common = {"works": True, "taken_away_after": after}
+        cases = [{"name": case["name"], "real_time": 0.01, "mem_util": 0.5} for case in JOURNAL[1:]]
+        self.machine.answers("roofbench", file=results(*cases), journal=JOURNAL, result=str(self.machine.out), **common)
+        self.machine.answers("gpu_test", file=report("COMPLETED"), **common)
+        self.machine.answers("python", output="0.00001", **common)
+        self.machine.answers("sanitizer", **common)
+        sys.stdout.flush()
+        if (child := os.fork()) == 0:
+            try:
+                os._exit(self.machine.check())
+            finally:
+                os._exit(70)  # an exception must not run the other tests twice
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def done(self) -> collections.Counter[str]:
+        return collections.Counter((self.machine.folder / "work").read_text().split())
+
+    def reached(self) -> collections.Counter[str]:
+        """Units of work whose figures the one file has."""
+        found: collections.Counter[str] = collections.Counter()
+        for step in self.machine.result()["steps"]:
+            figures = step["figures"]
+            if step["name"] in SUITES:
+                finished = "results" in figures
+                found[step["name"]] = 2 if finished else sum("name" in line for line in figures.get("journal", []))
+            found["roofbench"] += len(figures.get("ours_s", []))
+            found["python"] += len(figures.get("torch_s", []))
+            found["gpu_test"] += len(figures.get("shards", []))
+            found["sanitizer"] += step["name"] in ("memcheck", "racecheck") and step["status"] == "passed"
+        return +found
+
+
+def test_a_case_that_is_being_written_waits_for_the_next_look(tmp_path: Path) -> None:
+    journal = tmp_path / "quick.jsonl"
+    assert gpu_check.whole_lines(journal) == [], "the program has not begun"
+    journal.write_text('{"name": "a"}\n{"name"')
+    assert gpu_check.whole_lines(journal) == [{"name": "a"}]
+
+
+def test_a_resumed_journal_may_be_shorter(machine: Machine) -> None:
+    (machine.tools.folder / "quick.jsonl").write_text("".join(json.dumps(line) + "\n" for line in JOURNAL[:2]))
+    interrupted = [*JOURNAL[:2], {"name": "a/b:2", "verdict": "interrupted"}]
+    step = gpu_check.Step("quick", figures={"journal": interrupted})  # its last line was dropped
+    machine.tools.save = lambda: gpu_check.write(machine.out, [step])
+    machine.answers("roofbench", journal=JOURNAL, result=str(machine.out))
+    gpu_check.checked(gpu_check.STEPS["quick"], machine.tools, step)
+    assert step.figures["journal"] == JOURNAL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", sorted(random.Random(1).choices(range(SECONDS), k=20)))
+def test_a_machine_that_is_taken_away_loses_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    monkeypatch.setattr(gpu_check, "POLL", 0.001)
+    lent = LentMachine(machine)
+    assert lent.call(taken_away_at=moment) == -signal.SIGKILL
+    done = lent.done()
+    (*_, interrupted) = (machine.folder / "work").read_text().split()
+    assert not done - lent.reached() - collections.Counter([interrupted]), "only the unit in progress may be missing"
+    assert sum(file.is_file() for file in machine.out.parent.rglob("*")) <= 8, "all that a machine may return"
+    shutil.rmtree(machine.out.with_suffix(".parts"))  # the next machine has the one file
+
+    assert lent.call(taken_away_at=None) == 0
+    assert lent.reached().total() == UNITS
+    repeated = lent.done() - lent.reached()
+    assert repeated.total() <= 1, "it goes on where the file ends"
+    assert {step["status"] for step in machine.result()["steps"]} == {"passed"}
 
 
 def test_a_failed_step_does_not_stop_the_others(good_machine: Machine) -> None:
@@ -183,8 +326,8 @@ def test_a_failed_step_does_not_stop_the_others(good_machine: Machine) -> None:
     assert good_machine.check("--only=gpu_tests,memcheck,quick") == 1
     result = good_machine.result()
     assert result["failed"] == ["gpu_tests", "memcheck"]
-    assert result["steps"][0]["reason"] == "no test ran", "skipped tests check nothing"
-    assert result["steps"][2]["status"] == "passed"
+    assert result["steps"][0]["status"] == "passed"
+    assert result["steps"][1]["reason"] == "no test ran", "skipped tests check nothing"
 
 
 def test_other_files_are_not_overwritten(good_machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,8 +355,8 @@ def test_a_failed_test_fails_the_step(machine: Machine) -> None:
     machine.answers("gpu_test", file=report("COMPLETED", failures=["B"]), status=1)
     step = machine.step("gpu_tests")
     assert (step.status, step.reason) == ("failed", "exit status 1")
-    assert step.figures["tests"] == {"completed": 2, "failed": 2}
-    step = machine.step("gpu_tests")
+    step.status = "unfinished"
+    gpu_check.checked(gpu_check.gpu_tests, machine.tools, step)
     assert (step.status, step.reason) == ("failed", "2 test(s) failed"), "also if an earlier call ran it"
 
 
@@ -221,28 +364,27 @@ def test_tests_that_crash_fail_the_step(machine: Machine) -> None:
     machine.answers("gpu_test", file=report("COMPLETED"), status=139)
     step = machine.step("gpu_tests")
     assert (step.status, step.reason) == ("failed", "exit status 139")
-    (machine.tools.folder / "gpu_test-1.json").unlink()
     machine.answers("gpu_test")
-    step = machine.step("gpu_tests")
+    step = gpu_check.Step("gpu_tests", figures={"shards": {"0": {"completed": 1}}})
+    gpu_check.checked(gpu_check.gpu_tests, machine.tools, step)
     assert (step.status, step.reason) == ("failed", "it wrote no report")
-    assert step.figures["tests"] == {"completed": 1}, "the other shard is kept"
+    assert step.figures["shards"] == {"0": {"completed": 1}}, "the other shard is kept, and this one runs again"
 
 
-def test_a_sanitizer_checks_our_kernels_by_shards(machine: Machine) -> None:
-    (machine.tools.folder / "racecheck-0.passed").touch()
+def test_a_sanitizer_checks_our_kernels_in_one_process(machine: Machine) -> None:
     assert machine.step("racecheck").status == "passed"
     (call,) = machine.calls("sanitizer")
-    assert call[-1] == "shard 1", "an earlier call has checked the first"
     assert call[call.index("--tool") + 1] == "racecheck"
     assert int(call[call.index("--error-exitcode") + 1]) > 0, "the default is the program's own"
     assert "--gtest_filter=KernelsTest*" in call, "LibTorch's kernels would take hours"
+    assert "uncached 1" in call, "a read past a tensor would hit the allocator's memory"
     machine.answers("sanitizer", status=9)
     assert machine.step("memcheck").status == "failed"
 
 
 @pytest.mark.parametrize("name", ["quick", "kernels", "chosen", "training", "generation", "compiled"])
 def test_a_suite_fails_without_results_or_with_a_failed_case(machine: Machine, name: str) -> None:
-    (machine.tools.folder / f"{name}.json").write_text(json.dumps(results()))
+    (machine.tools.folder / "results.json").write_text(json.dumps(results()))
     step = machine.step(name)
     assert (step.status, step.reason) == ("failed", "it wrote no results"), "those of an earlier call do not count"
     machine.answers("roofbench", file=results({"name": "a/b:c", "real_time": 1.0}), status=1)
@@ -282,3 +424,49 @@ def test_a_program_that_hangs_has_failed() -> None:
     done = gpu_check.run(["sleep", "600"], 0.05)
     assert done.returncode == 124
     assert "timed out after" in done.stdout
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "sources"
+    for name in ("lib/device/unverified.cc", "tests/structure/verified_kernels.json"):
+        (root / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, root / name)
+    monkeypatch.setattr(gpu_check, "ROOT", root)
+    return root
+
+
+def test_kernels_that_a_gpu_ran_are_verified_by_a_command(machine: Machine, sources: Path) -> None:
+    known = json.loads((ROOT / "tools/kernel_code/gpu_expected.json").read_text())["shares"]
+    rows = [{"kernel": kernel, "measured": None if "float" in kernel else 0.9} for kernel in known]
+    steps = [gpu_check.Step(name, "passed") for name in gpu_check.STEPS]
+    for step in steps:
+        step.figures = {"results": results({"name": "a/b:c"}), "kernels": rows}
+    gpu_check.write(machine.out, steps)
+    assert machine.check(f"--accept={machine.out}") == 0
+    left = (sources / "lib/device/unverified.cc").read_text()
+    ran = json.loads((sources / "tests/structure/verified_kernels.json").read_text())
+    assert set(ran.values()) == {"NVIDIA H200"}
+    assert {"Spin", "ReadStream", "GemvRows", "InductorPackage"} <= set(ran)
+    for kernel in ran:
+        assert f'{{"{kernel}"' not in left
+    assert "SoftmaxRows" not in ran, "its fp32 variant did not run"
+    assert '{"SoftmaxRows", kRows, true},' in left
+
+
+@pytest.mark.parametrize("failed", ["gpu_tests", "kernels", "memcheck", "racecheck"])
+def test_kernels_that_fail_a_check_are_not_verified(failed: str) -> None:
+    steps = {name: gpu_check.Step(name, "failed" if name == failed else "passed") for name in gpu_check.STEPS}
+    for step in steps.values():
+        step.figures = {"results": results(), "kernels": [{"kernel": "A<1>", "measured": 0.5}]}
+    assert gpu_check.verified(steps) == [], "and no case of a package ran"
+    steps[failed].status = "passed"
+    assert gpu_check.verified(steps) == ["A", "Spin"]
+
+
+def test_an_installed_tree_has_no_table_to_change(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_check, "ROOT", machine.folder)
+    assert machine.check("--accept=result.json") == 2
+    assert "use it in the sources" in capsys.readouterr().err
