@@ -74,6 +74,8 @@ CASES: list[dict[str, Any]] = [
     {"name": "matmul/impl:graph/dtype:bf16/n:256/manual_time", "real_time": 0.01, "launch_bound": 0},
     {"name": "matmul/impl:graph/n:1_mean", "real_time": 9.0, "launch_bound": 1, "run_type": "aggregate"},
     {"name": "gemv/impl:native/precision:int8/batch:2/n:8192", "real_time": 0.01, "mem_util": 0.75},
+    {"name": "gemv/impl:native/precision:int8/n:8192", "real_time": 0.01, "mem_util": 0.6},
+    {"name": "gemv/impl:native/precision:int8/n:32768", "real_time": 0.1, "mem_util": 0.85},
     {"name": "softmax/impl:native/dtype:fp32/rows:1/d:8", "real_time": 0.01, "mem_util": 0.1},
     {"name": "softmax/impl:native/dtype:fp32/rows:9/d:8", "real_time": 0.01, "mem_util": 0.5},
     {"name": "softmax/impl:native/dtype:bf16/rows:9/d:8", "mem_util": 0.9, "error_occurred": True},
@@ -193,11 +195,13 @@ def test_one_file_has_every_step(good_machine: Machine) -> None:
     assert steps["memcheck"]["status"] == "passed"
     kernels = {row["kernel"]: row for row in steps["kernels"]["figures"]["kernels"]}
     assert kernels["GemvRows<Int8Weights<uint4, 8>, 2>"]["measured"] == 0.75
+    assert kernels["GemvRows<Int8Weights<uint4, 8>, 1>"]["measured"] == 0.85, "the small one hardly outlasts a launch"
     assert kernels["SoftmaxRows<float>"]["measured"] == 0.5, "the best of its cases"
     assert kernels["SoftmaxRows<bf16>"]["measured"] is None, "its case failed"
     assert kernels["ReadStream<true>"]["measured"] == 0.5
     assert kernels["ReadStream<true>"]["measured_by"] == "roof_read"
-    assert all(0 < row["expected_not_measured"] < 1 for row in kernels.values())
+    copied = 4.3e12 / 4.8e12  # by an H200's own copy
+    assert all(0 < row["expected_not_measured"] <= round(copied, 2) for row in kernels.values())
     assert steps["product_against_torch"]["status"] == "skipped"
 
 
