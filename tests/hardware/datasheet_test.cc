@@ -42,6 +42,26 @@ TEST(FindDatasheet, KnowsTheReference) {
   }
 }
 
+// The figures that datasheets print without sparsity, or half of those with it, by the names that drivers report.
+TEST(RecognizeDevice, KnowsTheVariantsOfAGeneration) {
+  struct Row {
+    const char* device;
+    double bf16, fp32, fp8, memory;  // TFLOP/s, TB/s
+  };
+  for (const Row& row :
+       {Row{"NVIDIA A100-PCIE-40GB", 312, 19.5, 0, 1.555}, Row{"NVIDIA A100 80GB PCIe", 312, 19.5, 0, 1.935},
+        Row{"NVIDIA H100 PCIe", 1513 / 2, 51, 3026 / 2, 2.0}, Row{"NVIDIA H100 NVL", 1671 / 2.0, 60, 3341 / 2.0, 3.9},
+        Row{"NVIDIA GH200 480GB", 989, 67, 1979, 4.0}, Row{"NVIDIA H200 NVL", 1671 / 2.0, 60, 3341 / 2.0, 4.8},
+        Row{"NVIDIA B200", 2250, 80, 4500, 8.0}, Row{"NVIDIA L40S", 362.05, 91.6, 733, 0.864}}) {
+    const Datasheet* sheet = RecognizeDevice(row.device);
+    ASSERT_NE(sheet, nullptr) << row.device;
+    EXPECT_DOUBLE_EQ(Flops(*sheet, Dtype::kBf16), row.bf16 * 1e12) << row.device;
+    EXPECT_DOUBLE_EQ(Flops(*sheet, Dtype::kFp32), row.fp32 * 1e12) << row.device;
+    EXPECT_DOUBLE_EQ(Flops(*sheet, Dtype::kFp8), row.fp8 * 1e12) << row.device;
+    EXPECT_DOUBLE_EQ(sheet->peaks.read, row.memory * 1e12) << row.device;
+  }
+}
+
 TEST(FindDatasheet, UnpublishedRatesAreZeroAndOtherNamesUnknown) {
   const Datasheet* rtx = FindDatasheet("rtx4060");
   ASSERT_NE(rtx, nullptr);
@@ -58,7 +78,7 @@ TEST(RecognizeDevice, MatchesTheWholeNameInAnyCase) {
 
 // These have other clocks, cores or memory than the devices whose names they contain.
 TEST(RecognizeDevice, GuessesNothing) {
-  for (const char* other : {"NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA H200 NVL", "NVIDIA L40S", "NVIDIA", "",
+  for (const char* other : {"NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA H100 80GB HBM2e", "NVIDIA L40", "NVIDIA", "",
                             "NVIDIA GeForce RTX 4060 Laptop GPU"}) {
     EXPECT_EQ(RecognizeDevice(other), nullptr) << other;
   }
