@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "lib/run/session.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
@@ -20,24 +22,26 @@ TEST_P(CasesTest, IsRightAndItsCheckFindsFaults) {
 
 INSTANTIATE_TEST_SUITE_P(Families, CasesTest, testing::ValuesIn(SmallPoints()), TestNameOf);
 
-class GraphTest : public GpuTest {
- protected:
-  // The first registered point of a family with these values on its axes.
-  static PlannedCase At(const std::string& family, const AxisValues& values) {
-    const Family& one = FamilyNamed(family);
-    Point point = one.Points(Suite::kFull).front();
-    for (const auto& [axis, value] : values) point = point.With(axis, value);
-    return {&one, point, point.Name()};
+AxisValues MlpAt(const std::string& impl) { return {{"impl", impl}, {"dtype", "bf16_autocast"}, {"d", "1024"}}; }
+
+// Without a GPU, too: a value that the family lacks would be found on the day of the first GPU.
+TEST(GraphCases, AreThoseOfTheFamily) {
+  const std::vector<AxisSpec>& axes = FamilyNamed("mlp").axes();
+  for (const char* impl : {"eager", "graph"}) {
+    for (const auto& [name, value] : MlpAt(impl)) {
+      const auto axis = std::ranges::find(axes, name, &AxisSpec::name);
+      ASSERT_NE(axis, axes.end()) << name;
+      EXPECT_TRUE(ValidValue(*axis, axes, value)) << name << ":" << value;
+    }
   }
-};
+}
+
+class GraphTest : public GpuTest {};
 
 TEST_F(GraphTest, PhasesOfAGraphAreThoseOfItsEagerStep) {
   const RunOptions options = Few();
-  const AxisValues values = {{"dtype", "bf16_autocast"}, {"d", "1024"}};
   const auto median_of = [&](const std::string& impl) {
-    PlannedCase planned = At("mlp", values);
-    planned.point = planned.point.With("impl", impl);
-    planned.name = planned.point.Name();
+    const PlannedCase planned = CaseAt("mlp", MlpAt(impl));
     Session session(options, device(), {planned}, nullptr);
     const Outcome& outcome = session.Run(0);
     EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
