@@ -50,7 +50,8 @@ GpuDevice::GpuDevice(GpuParts parts)
       datasheet_(hardware::RecognizeDevice(gpu_->facts().name)),
       clock_(gpu_->NewEventQueue(), parts.host_seconds, HostWaits(parts.host_seconds)),
       meter_(std::make_unique<hardware::GpuRoofMeter>(gpu_->streams(), gpu_->facts().l2_bytes,
-                                                      gpu_->facts().memory_bytes)) {}
+                                                      gpu_->facts().memory_bytes)),
+      idle_watts_(nvml_ == nullptr ? std::nullopt : nvml_->Read().watts) {}
 
 std::unique_ptr<timing::Clock> GpuDevice::NewClock() const {
   return std::make_unique<timing::EventClock>(gpu_->NewEventQueue(), host_seconds_);
@@ -92,6 +93,7 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
   if (const auto watts = nvml_->PowerLimitWatts()) {
     context.emplace_back("gpu_power_limit_watts", absl::StrFormat("%.6g", *watts));
   }
+  if (idle_watts_) context.emplace_back("gpu_idle_watts", absl::StrFormat("%.6g", *idle_watts_));
   if (const auto hertz = nvml_->MaxSmHertz()) {
     context.emplace_back("gpu_max_clock_mhz", absl::StrFormat("%.6g", *hertz / 1e6));
   }

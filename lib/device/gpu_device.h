@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,7 @@ class GpuDevice final : public MeteredDevice {
   const hardware::Datasheet* datasheet_;
   timing::EventClock clock_;
   const std::unique_ptr<hardware::GpuRoofMeter> meter_;
+  const std::optional<double> idle_watts_;  // before any work
 };
 
 // Opens the CUDA part of the program, a shared library: from ../lib, the program's folder, or the file that

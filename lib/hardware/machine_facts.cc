@@ -109,6 +109,34 @@ Disturbance Persistence(std::optional<bool> persistent) {
 
 std::string Megahertz(double hertz) { return std::to_string(std::lround(hertz / 1e6)); }
 
+std::string OnOff(std::optional<bool> on) { return !on ? kUnknown : *on ? "on" : "off"; }
+
+std::string OfMost(std::optional<double> now, std::optional<double> most) {
+  return now && most ? Megahertz(*now) + " of " + Megahertz(*most) + " MHz" : kUnknown;
+}
+
+// Clocks below the default are steady and slow: results compare with one another, but not with a datasheet.
+Disturbance ChosenClock(const Nvml& nvml) {
+  const std::optional<double> chosen = nvml.ChosenSmHertz();
+  const std::optional<double> usual = nvml.DefaultSmHertz();
+  return {"gpu_chosen_clock", chosen && chosen == usual ? "default" : OfMost(chosen, usual)};
+}
+
+Disturbance Partitions(const Nvml& nvml) {
+  const std::optional<bool> partitioned = nvml.IsPartitioned();
+  return {
+      "gpu_mig", OnOff(partitioned),
+      partitioned.value_or(false) ? "a part of the GPU is measured, against the whole: nvidia-smi -mig 0 (root)" : ""};
+}
+
+// This process is one of them; its number may be that of another namespace.
+Disturbance OtherProcesses(const Nvml& nvml) {
+  const std::optional<int> processes = nvml.Processes();
+  if (!processes) return {"gpu_other_processes", kUnknown};
+  const int others = std::max(0, *processes - 1);
+  return {"gpu_other_processes", std::to_string(others), others > 0 ? "end them (nvidia-smi shows them)" : ""};
+}
+
 Disturbance ClockReasons(const NvmlReading& reading) {
   const std::string remedy = IsThermal(reading) ? "it is too hot: wait, or cool it"
                              : IsPowerCapped(reading)
@@ -134,13 +162,15 @@ std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string&
 }
 
 std::vector<Disturbance> GpuDisturbances(const Nvml& nvml) {
-  std::vector<Disturbance> found = {Persistence(nvml.IsPersistent())};
   const NvmlReading reading = nvml.Read();
-  if (const auto most = nvml.MaxSmHertz(); most && reading.sm_hertz) {
-    found.push_back({"gpu_clock", Megahertz(*reading.sm_hertz) + " of " + Megahertz(*most) + " MHz"});
-  }
-  found.push_back(ClockReasons(reading));
-  return found;
+  return {Persistence(nvml.IsPersistent()),
+          {"gpu_clock", OfMost(reading.sm_hertz, nvml.MaxSmHertz())},
+          {"gpu_memory_clock", OfMost(reading.memory_hertz, nvml.MaxMemoryHertz())},
+          ChosenClock(nvml),
+          {"gpu_ecc", OnOff(nvml.CorrectsErrors())},
+          Partitions(nvml),
+          OtherProcesses(nvml),
+          ClockReasons(reading)};
 }
 
 double OthersShare(double seconds) {

@@ -26,7 +26,8 @@ std::vector<Disturbance> Disturbances(const std::string& root = "/");
 // The kernel, the processor's model, and the same facts without advice: for the context of results.
 std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string& root = "/");
 
-// Persistence, the current clock, and the reasons that it is not higher, as far as the GPU's driver reports them.
+// Persistence, clocks and the reasons that they are not higher, ECC, MIG, and other processes, as far as the GPU's
+// driver reports them. This process must have a context on the GPU.
 std::vector<Disturbance> GpuDisturbances(const Nvml& nvml);
 
 // Share of the processors' time that other programs and the hypervisor took over the next `seconds`; 0 where the system

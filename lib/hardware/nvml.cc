@@ -18,6 +18,27 @@ struct ViolationTime {
   uint64_t violation_ns;
 };
 
+// A field's value, whose type is that of the field.
+struct FieldValue {
+  unsigned field = 0;
+  unsigned scope = 0;
+  int64_t timestamp = 0;
+  int64_t latency = 0;
+  int type = 0;
+  Status status = 0;
+  unsigned value = 0;  // of eight bytes, whose meaning is that of the type
+  unsigned value_end = 0;
+};
+struct Process {
+  unsigned id;
+  uint64_t bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+constexpr unsigned kPowerInstant = 186;
+constexpr int kTypeUnsigned = 1;
+constexpr unsigned kMostProcesses = 128;
 constexpr int kClockSm = 1;
 constexpr int kClockMemory = 2;
 constexpr int kSensorGpu = 0;
@@ -89,6 +110,25 @@ struct Nvml::Library {
     return number ? std::optional(scale * *number) : std::nullopt;
   }
 
+  // The power at this moment. The plain query is the mean of a second since Ampere, and a GPU before it has no field.
+  std::optional<double> Watts() const {
+    FieldValue power{.field = kPowerInstant};
+    if (field_values != nullptr && field_values(device, 1, &power) == 0 && power.status == 0 &&
+        power.type == kTypeUnsigned) {
+      return 1e-3 * power.value;
+    }
+    return AskScaled(1e-3, power_usage);
+  }
+
+  // The current one of two modes: now, and after the next start.
+  template <typename Function>
+  std::optional<bool> Mode(Function* function) const {
+    unsigned now = 0;
+    unsigned next = 0;
+    if (function == nullptr || function(device, &now, &next) != 0) return std::nullopt;
+    return now != 0;
+  }
+
   std::optional<double> Violation(int policy) const {
     const std::optional<ViolationTime> time = Ask<ViolationTime>(violation_status, policy);
     return time ? std::optional(1e-9 * static_cast<double>(time->violation_ns)) : std::nullopt;
@@ -106,13 +146,19 @@ struct Nvml::Library {
   Status (*driver_version)(char*, unsigned) = nullptr;
   Status (*clock_info)(Handle, int, unsigned*) = nullptr;      // MHz
   Status (*max_clock_info)(Handle, int, unsigned*) = nullptr;  // MHz
-  Status (*power_usage)(Handle, unsigned*) = nullptr;          // mW
-  Status (*power_limit)(Handle, unsigned*) = nullptr;          // mW
-  Status (*temperature)(Handle, int, unsigned*) = nullptr;     // °C
+  Status (*chosen_clock)(Handle, int, unsigned*) = nullptr;    // MHz
+  Status (*default_clock)(Handle, int, unsigned*) = nullptr;   // MHz
+  Status (*field_values)(Handle, int, FieldValue*) = nullptr;
+  Status (*power_usage)(Handle, unsigned*) = nullptr;       // mW
+  Status (*power_limit)(Handle, unsigned*) = nullptr;       // mW
+  Status (*temperature)(Handle, int, unsigned*) = nullptr;  // °C
   Status (*reasons)(Handle, uint64_t*) = nullptr;
   Status (*violation_status)(Handle, int, ViolationTime*) = nullptr;
   Status (*total_energy)(Handle, uint64_t*) = nullptr;  // mJ since the driver was loaded
   Status (*persistence)(Handle, int*) = nullptr;
+  Status (*ecc_mode)(Handle, unsigned*, unsigned*) = nullptr;
+  Status (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
+  Status (*processes)(Handle, unsigned*, Process*) = nullptr;
 };
 
 Nvml::Nvml(std::unique_ptr<Library> library) : library_(std::move(library)) {}
@@ -146,6 +192,9 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
   nvml.Find(nvml.driver_version, "nvmlSystemGetDriverVersion");
   nvml.Find(nvml.clock_info, "nvmlDeviceGetClockInfo");
   nvml.Find(nvml.max_clock_info, "nvmlDeviceGetMaxClockInfo");
+  nvml.Find(nvml.chosen_clock, "nvmlDeviceGetApplicationsClock");
+  nvml.Find(nvml.default_clock, "nvmlDeviceGetDefaultApplicationsClock");
+  nvml.Find(nvml.field_values, "nvmlDeviceGetFieldValues");
   nvml.Find(nvml.power_usage, "nvmlDeviceGetPowerUsage");
   nvml.Find(nvml.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
   nvml.Find(nvml.temperature, "nvmlDeviceGetTemperature");
@@ -156,6 +205,9 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
   nvml.Find(nvml.violation_status, "nvmlDeviceGetViolationStatus");
   nvml.Find(nvml.total_energy, "nvmlDeviceGetTotalEnergyConsumption");
   nvml.Find(nvml.persistence, "nvmlDeviceGetPersistenceMode");
+  nvml.Find(nvml.ecc_mode, "nvmlDeviceGetEccMode");
+  nvml.Find(nvml.mig_mode, "nvmlDeviceGetMigMode");
+  nvml.Find(nvml.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   return std::unique_ptr<Nvml>(new Nvml(std::move(opened)));
 }
 
@@ -163,7 +215,7 @@ NvmlReading Nvml::Read() const {
   const Library& nvml = *library_;
   return {.sm_hertz = nvml.AskScaled(1e6, nvml.clock_info, kClockSm),
           .memory_hertz = nvml.AskScaled(1e6, nvml.clock_info, kClockMemory),
-          .watts = nvml.AskScaled(1e-3, nvml.power_usage),
+          .watts = nvml.Watts(),
           .celsius = nvml.AskScaled(1, nvml.temperature, kSensorGpu),
           .reasons = nvml.Ask<uint64_t>(nvml.reasons),
           .thermal_seconds = nvml.Violation(kPolicyThermal),
@@ -191,6 +243,29 @@ std::optional<bool> Nvml::IsPersistent() const {
 
 std::optional<double> Nvml::PowerLimitWatts() const { return library_->AskScaled(1e-3, library_->power_limit); }
 
+std::optional<bool> Nvml::CorrectsErrors() const { return library_->Mode(library_->ecc_mode); }
+
+std::optional<bool> Nvml::IsPartitioned() const { return library_->Mode(library_->mig_mode); }
+
+std::optional<int> Nvml::Processes() const {
+  std::array<Process, kMostProcesses> found{};
+  unsigned count = kMostProcesses;
+  if (library_->processes == nullptr || library_->processes(library_->device, &count, found.data()) != 0) {
+    return std::nullopt;
+  }
+  return static_cast<int>(count);
+}
+
 std::optional<double> Nvml::MaxSmHertz() const { return library_->AskScaled(1e6, library_->max_clock_info, kClockSm); }
+
+std::optional<double> Nvml::MaxMemoryHertz() const {
+  return library_->AskScaled(1e6, library_->max_clock_info, kClockMemory);
+}
+
+std::optional<double> Nvml::ChosenSmHertz() const { return library_->AskScaled(1e6, library_->chosen_clock, kClockSm); }
+
+std::optional<double> Nvml::DefaultSmHertz() const {
+  return library_->AskScaled(1e6, library_->default_clock, kClockSm);
+}
 
 }  // namespace roofbench::hardware

@@ -26,7 +26,7 @@ enum NvmlReason : uint64_t {
 struct NvmlReading {
   std::optional<double> sm_hertz;
   std::optional<double> memory_hertz;
-  std::optional<double> watts;
+  std::optional<double> watts;  // at this moment, or of the last second where the GPU reports no more
   std::optional<double> celsius;
   std::optional<uint64_t> reasons;          // at this moment
   std::optional<double> thermal_seconds;    // seconds of thermal slowdown since the driver was loaded
@@ -57,8 +57,15 @@ class Nvml {
   std::string DriverVersion() const;              // "unknown" if it does not report one
   std::optional<double> PowerLimitWatts() const;  // the enforced limit
   std::optional<double> MaxSmHertz() const;
-  std::optional<double> Joules() const;      // used since the driver was loaded (Volta and later)
-  std::optional<bool> IsPersistent() const;  // the driver stays loaded between programs
+  std::optional<double> MaxMemoryHertz() const;
+  std::optional<double> ChosenSmHertz() const;   // the clock that applications get: set by a user, or the default
+  std::optional<double> DefaultSmHertz() const;  // of applications
+  std::optional<double> Joules() const;          // used since the driver was loaded (Volta and later)
+  std::optional<bool> IsPersistent() const;      // the driver stays loaded between programs
+  std::optional<bool> CorrectsErrors() const;    // ECC
+  std::optional<bool> IsPartitioned() const;     // MIG
+  // Processes with a context on the GPU, this one included if it has one.
+  std::optional<int> Processes() const;
 
  private:
   struct Library;

@@ -116,7 +116,11 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     };
     std::optional<observe::Range> range;
     range.emplace("warm-up");
-    EnergyClock clock(device.clock(), joules);
+    // A GPU's counter moves every tenth of a second, in which chunks and the probes between them alternate.
+    static const JoulesRead kNone;
+    const bool is_fine = device.SharesHostMemory();
+    const bool is_probed = probe && sampling.roof_share > 0;
+    EnergyClock clock(device.clock(), is_fine || !is_probed ? joules : kNone, is_fine ? 0.02 : 2);
     sampling.warmed_up = [&range, &clock] {
       range.reset();
       range.emplace("measure");

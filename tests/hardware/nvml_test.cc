@@ -21,6 +21,9 @@ class NvmlTest : public testing::Test {
   void TearDown() override {
     unsetenv("FAKE_NVML_NO_DRIVER");
     unsetenv("FAKE_NVML_REASONS");
+    unsetenv("FAKE_NVML_NO_FIELDS");
+    unsetenv("FAKE_NVML_PROCESSES");
+    unsetenv("FAKE_NVML_SET_CLOCK");
   }
   std::unique_ptr<Nvml> Open(const std::string& bus = kBus) { return Nvml::Open(bus, &why_, ROOFBENCH_FAKE_NVML); }
   std::string why_;
@@ -41,6 +44,28 @@ TEST_F(NvmlTest, ReadsInSiUnits) {
   EXPECT_THAT(nvml->MaxSmHertz(), Optional(1980e6));
   EXPECT_THAT(nvml->Joules(), Optional(testing::DoubleNear(1234.5, 1e-9)));
   EXPECT_THAT(nvml->IsPersistent(), Optional(true));
+}
+
+// Before Ampere the driver has no such field, and the plain query is of the moment.
+TEST_F(NvmlTest, ReadsThePowerOfTheMomentWhereTheGpuReportsIt) {
+  setenv("FAKE_NVML_NO_FIELDS", "1", 1);
+  const auto nvml = Open();
+  ASSERT_NE(nvml, nullptr) << why_;
+  EXPECT_THAT(nvml->Read().watts, Optional(512.0));
+}
+
+TEST_F(NvmlTest, KnowsWhatElseSetsTheSpeed) {
+  const auto nvml = Open();
+  ASSERT_NE(nvml, nullptr) << why_;
+  EXPECT_THAT(nvml->MaxMemoryHertz(), Optional(3201e6));
+  EXPECT_THAT(nvml->CorrectsErrors(), Optional(true)) << "now, not after the next start";
+  EXPECT_THAT(nvml->IsPartitioned(), Optional(false));
+  setenv("FAKE_NVML_SET_CLOCK", "1", 1);
+  EXPECT_THAT(nvml->ChosenSmHertz(), Optional(1410e6));
+  EXPECT_THAT(nvml->DefaultSmHertz(), Optional(1980e6));
+  EXPECT_THAT(nvml->Processes(), Optional(1));
+  setenv("FAKE_NVML_PROCESSES", "1000", 1);
+  EXPECT_EQ(nvml->Processes(), std::nullopt) << "the list does not fit";
 }
 
 TEST_F(NvmlTest, DistinguishesHeatFromPower) {

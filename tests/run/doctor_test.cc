@@ -89,6 +89,9 @@ class DoctorOnAGpu : public testing::Test {
   ~DoctorOnAGpu() override {
     unsetenv("FAKE_NVML_NOT_PERSISTENT");
     unsetenv("FAKE_NVML_REASONS");
+    unsetenv("FAKE_NVML_SET_CLOCK");
+    unsetenv("FAKE_NVML_MIG");
+    unsetenv("FAKE_NVML_PROCESSES");
   }
 
   std::vector<Disturbance> Found() const { return GpuDisturbances(device_, ROOFBENCH_FAKE_NVML); }
@@ -98,8 +101,15 @@ class DoctorOnAGpu : public testing::Test {
 
 TEST_F(DoctorOnAGpu, TheDriverReportsDisturbancesWithRemedies) {
   setenv("FAKE_NVML_NOT_PERSISTENT", "1", 1);
+  setenv("FAKE_NVML_SET_CLOCK", "1", 1);
+  setenv("FAKE_NVML_MIG", "1", 1);
+  setenv("FAKE_NVML_PROCESSES", "3", 1);
   EXPECT_THAT(Found(), ElementsAre(Fact("gpu_persistence", "off", HasSubstr("nvidia-smi -pm 1")),
                                    Fact("gpu_clock", "1755 of 1980 MHz", IsEmpty()),
+                                   Fact("gpu_memory_clock", "3201 of 3201 MHz", IsEmpty()),
+                                   Fact("gpu_chosen_clock", "1410 of 1980 MHz", IsEmpty()),
+                                   Fact("gpu_ecc", "on", IsEmpty()), Fact("gpu_mig", "on", HasSubstr("-mig 0")),
+                                   Fact("gpu_other_processes", "2", HasSubstr("nvidia-smi")),
                                    Fact("gpu_clock_reasons", "power_cap", HasSubstr("nvidia-smi -lgc"))));
   setenv("FAKE_NVML_REASONS", "40", 1);
   EXPECT_THAT(Found().back(), Fact("gpu_clock_reasons", "hw_thermal", HasSubstr("too hot")));
@@ -107,8 +117,10 @@ TEST_F(DoctorOnAGpu, TheDriverReportsDisturbancesWithRemedies) {
 
 TEST_F(DoctorOnAGpu, AGpuAtRestInItsUsualStateIsNotDisturbed) {
   setenv("FAKE_NVML_REASONS", "1", 1);
-  EXPECT_THAT(Found(), ElementsAre(Fact("gpu_persistence", "on", IsEmpty()), Fact("gpu_clock", _, IsEmpty()),
-                                   Fact("gpu_clock_reasons", "idle", IsEmpty())));
+  for (const Disturbance& one : Found()) EXPECT_EQ(one.remedy, "") << one.fact;
+  EXPECT_THAT(Found(), Contains(Fact("gpu_chosen_clock", "default", _)));
+  EXPECT_THAT(Found(), Contains(Fact("gpu_mig", "off", _)));
+  EXPECT_THAT(Found(), Contains(Fact("gpu_other_processes", "0", _)));
 }
 
 TEST_F(DoctorOnAGpu, ADriverThatDoesNotAnswerIsNotAFault) {

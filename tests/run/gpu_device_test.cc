@@ -108,6 +108,7 @@ TEST_F(GpuDeviceTest, TheContextHasTheFindingsOfTheDoctor) {
   ASSERT_GE(found.size(), 3);
   for (const auto& one : found) EXPECT_THAT(context, testing::Contains(Pair(one.fact, one.value)));
   EXPECT_THAT(context, testing::Contains(Pair("gpu_persistence", "on")));
+  EXPECT_THAT(context, testing::Contains(Pair("gpu_idle_watts", "698.5")));
 }
 
 TEST_F(GpuDeviceTest, SupportsWhatItsCapabilityHas) {
@@ -223,6 +224,18 @@ TEST_F(GpuDeviceTest, APowerCapIsRecorded) {
   EXPECT_EQ(counters.at("throttled"), 0);
   EXPECT_NEAR(counters.at("clock_mhz"), 1755, 1e-9);
   EXPECT_NEAR(counters.at("power_w"), 698.5, 1e-9);
+}
+
+// At 300 W. The counter of a GPU moves every tenth of a second: a mean over less, or with probes, is of something else.
+TEST_F(GpuDeviceTest, EnergyIsThatOfSecondsWithoutProbes) {
+  const auto device = Make();
+  device->Calibrate(hardware::StreamsAnd({}));
+  options_.joules = [this] { return 300 * machine_.device; };
+  options_.sampling.max_time = options_.sampling.max_wall = 100;
+  EXPECT_NEAR(Counters(Run(*device, TwoPhases(0.05))).at("energy_j"), 150, 1);
+  EXPECT_THAT(Counters(Run(*device, TwoPhases(20e-6))), Not(testing::Contains(Key("energy_j")))) << "short";
+  options_.sampling.roof_share = 0.25;
+  EXPECT_THAT(Counters(Run(*device, TwoPhases(0.05))), Not(testing::Contains(Key("energy_j"))));
 }
 
 TEST_F(GpuDeviceTest, RoofsAreThoseOfItsStreams) {

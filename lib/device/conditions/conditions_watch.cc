@@ -3,11 +3,17 @@
 
 #include <algorithm>
 
+#include "lib/timing/statistics.h"
+
 namespace roofbench {
 namespace {
 
 // Returns the larger value; an unknown one ranks below every other.
 std::optional<double> Larger(std::optional<double> a, std::optional<double> b) { return std::max(a, b); }
+
+std::optional<double> MedianOr(const std::vector<double>& readings, std::optional<double> other) {
+  return readings.empty() ? other : timing::Median(readings);
+}
 
 bool Grew(std::optional<double> before, std::optional<double> after) { return before && after && *after > *before; }
 
@@ -21,9 +27,8 @@ ConditionsWatch::ConditionsWatch(Device& device)
   if (!device_.ConditionsAreMomentary()) return;
   device_.clock().WhileBusy([this] {
     const Conditions now = device_.ReadConditions();
-    if (!saw_load_) clock_hertz_ = watts_ = std::nullopt;  // drop the readings taken between the samples
-    saw_load_ = true;
-    NoteLoad(now);
+    if (now.clock_hertz) loaded_hertz_.push_back(*now.clock_hertz);
+    if (now.watts) loaded_watts_.push_back(*now.watts);
     Note(now);
   });
 }
@@ -33,10 +38,6 @@ ConditionsWatch::~ConditionsWatch() { device_.clock().WhileBusy(nullptr); }
 void ConditionsWatch::Note(const Conditions& now) {
   thermal_ = thermal_ || now.thermal;
   power_capped_ = power_capped_ || now.power_capped;
-  if (!saw_load_) NoteLoad(now);
-}
-
-void ConditionsWatch::NoteLoad(const Conditions& now) {
   clock_hertz_ = Larger(clock_hertz_, now.clock_hertz);
   watts_ = Larger(watts_, now.watts);
 }
@@ -61,8 +62,8 @@ MeasuredConditions ConditionsWatch::Finish() {
   // A driver that reports the clock also reports the reasons for it.
   if (clock_hertz_) {
     conditions.power_capped = power_capped_ || Grew(before_.power_cap_seconds, after.power_cap_seconds);
-    conditions.clock_hertz = clock_hertz_;
-    conditions.watts = watts_;
+    conditions.clock_hertz = MedianOr(loaded_hertz_, clock_hertz_);
+    conditions.watts = MedianOr(loaded_watts_, watts_);
   }
   return conditions;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "lib/device/device.h"
 
@@ -15,7 +16,8 @@ struct MeasuredConditions {
   bool throttled = false;   // slowed down for heat
   // For a GPU whose driver reports them.
   std::optional<bool> power_capped = {};
-  std::optional<double> clock_hertz = {};  // under load: the highest of the readings
+  // Medians of the readings under load, or the highest ones if there are none.
+  std::optional<double> clock_hertz = {};
   std::optional<double> watts = {};
 };
 
@@ -32,8 +34,6 @@ class ConditionsWatch {
 
  private:
   void Note(const Conditions& now);
-  // Keeps the highest clock and power, read while the device works: both fall as soon as it is idle.
-  void NoteLoad(const Conditions& now);
 
   Device& device_;
   const Conditions before_;
@@ -41,9 +41,11 @@ class ConditionsWatch {
   const double own_start_;  // processor time
   bool thermal_ = false;
   bool power_capped_ = false;
+  // Between the samples clock and power fall, or the clock rises for nothing.
   std::optional<double> clock_hertz_;
   std::optional<double> watts_;
-  bool saw_load_ = false;
+  std::vector<double> loaded_hertz_;
+  std::vector<double> loaded_watts_;
 };
 
 }  // namespace roofbench

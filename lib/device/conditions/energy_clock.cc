@@ -38,8 +38,7 @@ std::span<const double> EnergyClock::EndChunk() {
 }
 
 std::optional<double> EnergyClock::Watts() const {
-  constexpr double kShortest = 0.02;
-  if (!joules_used_ || seconds_ < kShortest || *joules_used_ <= 0) return std::nullopt;
+  if (!joules_used_ || seconds_ < least_seconds_ || *joules_used_ <= 0) return std::nullopt;
   return *joules_used_ / seconds_;
 }
 

@@ -30,13 +30,14 @@ JoulesRead JoulesOf(const Device& device, const EnergySources& sources = {});
 // Wraps a clock and adds up the energy of its chunks.
 class EnergyClock final : public timing::Clock {
  public:
-  // Both arguments must outlive the clock.
-  EnergyClock(timing::Clock& clock, const JoulesRead& joules) : clock_(clock), joules_(joules) {}
+  // Clock and counter must outlive it. `least_seconds`: of all chunks together, below which the steps of the counter
+  // are a large part of the energy.
+  EnergyClock(timing::Clock& clock, const JoulesRead& joules, double least_seconds)
+      : clock_(clock), joules_(joules), least_seconds_(least_seconds) {}
 
   // Discards the count at the end of the warm-up.
   void Restart() { joules_used_ = seconds_ = 0; }
-  // Joules divided by seconds over all chunks since; nullopt if a chunk could not be read, or if the chunks were so
-  // short that the counter's resolution, a millisecond, is a large part of them.
+  // Joules divided by seconds over all chunks since; nullopt if a chunk could not be read, or if the chunks were short.
   std::optional<double> Watts() const;
 
   void BeginChunk(std::size_t marks) override;
@@ -56,6 +57,7 @@ class EnergyClock final : public timing::Clock {
 
   timing::Clock& clock_;
   const JoulesRead& joules_;
+  const double least_seconds_;
   std::optional<double> before_;
   std::optional<double> joules_used_ = 0;
   double seconds_ = 0;

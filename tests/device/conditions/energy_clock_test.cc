@@ -74,7 +74,7 @@ class EnergyClockTest : public testing::Test {
   bool answers_ = true;
   JoulesRead read_ = [this] { return answers_ ? std::optional<double>(joules_) : std::nullopt; };
   timing::FakeClock fake_;
-  EnergyClock clock_{fake_, read_};
+  EnergyClock clock_{fake_, read_, 0.02};
 };
 
 TEST_F(EnergyClockTest, CountsChunksAloneSinceTheWarmUp) {
@@ -103,7 +103,7 @@ class DeviceClock : public timing::FakeClock {
 TEST(EnergyClock, ForwardsToTheDevicesClock) {
   DeviceClock device;
   const JoulesRead none;
-  EnergyClock clock(device, none);
+  EnergyClock clock(device, none, 0);
   EXPECT_EQ(clock.MaxMarks(), device.MaxMarks());
   EXPECT_EQ(clock.MaxStepMarks(), 70'000U);
   int looks = 0;
@@ -125,7 +125,7 @@ TEST_F(EnergyClockTest, UnknownEnergyIsNotGuessed) {
   Chunk(1);
   EXPECT_EQ(clock_.Watts(), std::nullopt);
   const JoulesRead none;
-  EnergyClock without(fake_, none);
+  EnergyClock without(fake_, none, 0);
   without.BeginChunk(1);
   without.Mark();
   without.EndChunk();

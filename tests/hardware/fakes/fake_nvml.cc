@@ -12,6 +12,23 @@ struct FakeViolationTime {
   unsigned long long violation_ns;
 };
 
+struct FakeFieldValue {
+  unsigned field;
+  unsigned scope;
+  long long timestamp;
+  long long latency;
+  int type;
+  int status;
+  unsigned long long value;
+};
+
+struct FakeProcess {
+  unsigned id;
+  unsigned long long bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
 int g_device = 0;
 int g_initialised = 0;
 
@@ -40,11 +57,28 @@ int nvmlDeviceGetClockInfo(void* device, int type, unsigned* mhz) {
   return 0;
 }
 int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* mhz) {
+  *mhz = type == 1 ? 1980 : type == 2 ? 3201 : 0;
+  return device == &g_device ? 0 : 2;
+}
+int nvmlDeviceGetApplicationsClock(void* device, int type, unsigned* mhz) {
+  *mhz = type != 1 ? 0 : std::getenv("FAKE_NVML_SET_CLOCK") != nullptr ? 1410 : 1980;
+  return device == &g_device ? 0 : 2;
+}
+int nvmlDeviceGetDefaultApplicationsClock(void* device, int type, unsigned* mhz) {
   *mhz = type == 1 ? 1980 : 0;
   return device == &g_device ? 0 : 2;
 }
+// The power at this moment, and the mean of the last second.
+int nvmlDeviceGetFieldValues(void* device, int count, FakeFieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    values[i].status = values[i].field == 186 && std::getenv("FAKE_NVML_NO_FIELDS") == nullptr ? 0 : 3;
+    values[i].type = 1;
+    values[i].value = 698'500;
+  }
+  return device == &g_device ? 0 : 2;
+}
 int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
-  *milliwatts = 698'500;
+  *milliwatts = 512'000;
   return device == &g_device ? 0 : 2;
 }
 int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
@@ -63,6 +97,25 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
 }
 int nvmlDeviceGetPersistenceMode(void* device, int* mode) {
   *mode = std::getenv("FAKE_NVML_NOT_PERSISTENT") == nullptr ? 1 : 0;
+  return device == &g_device ? 0 : 2;
+}
+int nvmlDeviceGetEccMode(void* device, unsigned* now, unsigned* next) {
+  *now = 1;
+  *next = 0;
+  return device == &g_device ? 0 : 2;
+}
+int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* next) {
+  *now = std::getenv("FAKE_NVML_MIG") == nullptr ? 0 : 1;
+  *next = 1;
+  return device == &g_device ? 0 : 2;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, FakeProcess* processes) {
+  const char* given = std::getenv("FAKE_NVML_PROCESSES");
+  const unsigned running = given == nullptr ? 1 : static_cast<unsigned>(std::strtoul(given, nullptr, 10));
+  const bool fits = running <= *count;
+  *count = running;
+  if (!fits) return 7;
+  for (unsigned i = 0; i < running; ++i) processes[i].id = 1000 + i;
   return device == &g_device ? 0 : 2;
 }
 int nvmlDeviceGetViolationStatus(void* device, int policy, FakeViolationTime* time) {
