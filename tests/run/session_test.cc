@@ -112,6 +112,24 @@ TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
   EXPECT_THAT(outcome.reason, HasSubstr("cannot be"));
 }
 
+// The rates of caches are upper bounds that scatter, but twice the highest one of them is beyond any scatter.
+TEST_F(SessionTest, AWarmCaseFarAboveItsCacheIsAnError) {
+  const auto run_for = [&](double seconds) {
+    const Family family = TestFamily(device_, seconds);
+    return Run(Planned(family, {{"impl", "good"}, {"n", "64"}, {"cache", "warm"}}));
+  };
+  const Outcome above = run_for(0.4e-6);  // 1.3 of the roof
+  EXPECT_EQ(above.verdict, Verdict::kMeasured) << above.reason;
+  EXPECT_EQ(Counter(above, "disturbed"), 1);
+  const Outcome far_above = run_for(0.2e-6);  // 2.6 of it, as a step that does not do its work
+  EXPECT_EQ(far_above.verdict, Verdict::kFailed);
+  EXPECT_THAT(far_above.reason, HasSubstr("cannot be"));
+  device_.roof_rate = 0.3e9;  // a busy machine: 4.3 of the rate probed with it, and 1.3 of the calibration's
+  const Outcome disturbed = run_for(0.4e-6);
+  EXPECT_EQ(disturbed.verdict, Verdict::kMeasured) << disturbed.reason;
+  EXPECT_EQ(Counter(disturbed, "disturbed"), 1);
+}
+
 TEST_F(SessionTest, ADisturbedRoofGivesNoShare) {
   // 1.7 of the rate probed with the case, but not above the rate of the calibration.
   device_.roof_rate = 0.5e9;
