@@ -60,7 +60,8 @@ CpuDevice::CpuDevice(int threads)
 
 absl::Status CpuDevice::Supports(Dtype dtype) const {
   if (dtype == Dtype::kTf32) return absl::UnimplementedError("tf32 is a CUDA precision");
-  if (facts_.Supports(dtype)) return absl::OkStatus();
+  // Not in hardware, but LibTorch's products in fp8 are near those in fp32.
+  if (dtype == Dtype::kFp8 || facts_.Supports(dtype)) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("this processor has no ", std::string(Name(dtype)),
                                                " arithmetic, so the case would take hundreds of times its roof"));
 }

@@ -19,8 +19,7 @@ namespace roofbench {
 // LibTorch's variants of square products of this precision: name and probe.
 std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuGemmProbes(workload::Dtype dtype);
 
-// The same on the GPU `device`, timed by `clock`. The first call of a probe allocates the operands. Empty where
-// LibTorch has no plain product (fp8).
+// The same on the GPU `device`, timed by `clock`. The first call of a probe allocates the operands.
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(workload::Dtype dtype, at::Device device,
                                                                           std::shared_ptr<timing::Clock> clock);
 

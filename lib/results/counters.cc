@@ -310,6 +310,8 @@ constexpr CounterSpec kTable[] = {
      "columns of the activations that LLM.int8() multiplied unquantized; for a model, the mean over the products of "
      "the last token or prompt",
      "the case has no LLM.int8() product, or runs on a GPU whose host does not know them"},
+    {"max_over_mean_load", "number", kNeither, 0, kExact, "rows of the expert that has most, over the mean of all",
+     "the case has no rows of experts"},
     {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",
      "the case does not time the sampler itself"},
     {"launch_bound", "0 or 1", kLower, 0, kExact,

@@ -85,6 +85,7 @@ Twin TwinOf(const Family& family, Point point) {
     set("page", "none");
     if (point.Text("dtype") == "int8") set("dtype", "bf16");
   }
+  set("scales", "tensor");  // no others on a processor
   if (point.Has("backend") && point.Text("backend") != "math") set("backend", "auto");
   const bool is_norm = family.name() == "layer_norm" || family.name() == "rms_norm";
   if (point.Has(kImplAxis)) {
@@ -163,6 +164,8 @@ struct ShareRow {
 constexpr ShareRow kShares[] = {{"attention", "impl:naive/pass:", 1.5},
                                 {"attention", "impl:naive", 2.5},
                                 {"decode_attention", "dtype:int8", 0.55},
+                                {"fp8_linear", "", 0.6},  // LibTorch multiplies in fp32
+                                {"matmul", "dtype:fp8", 0.5},
                                 {"mlp", "", 3},
                                 {"published", "int8", 0.85},
                                 {"published", "_batch", 0.7},

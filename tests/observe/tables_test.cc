@@ -176,6 +176,7 @@ TEST(OperatorWork, CountsFusedAttentionAsTheFlopCounterDoes) {
 
 TEST(OperatorWork, CountsTensorBytesOnly) {
   EXPECT_EQ(OperatorInputBytes({{2, 3}, {4}, {}}, {"float", "c10::BFloat16", "Scalar"}), 24 + 8);
+  EXPECT_EQ(OperatorInputBytes({{2, 3}}, {"c10::Float8_e4m3fn"}), 6);
   EXPECT_EQ(OperatorInputBytes({{2}}, {"unheard of"}), 0);
 }
 
@@ -190,6 +191,8 @@ TEST(ProfileReport, TextRespectsItsLimits) {
 
 TEST(OperatorWork, TheNameImpliesTheKindOfWork) {
   EXPECT_EQ(KindOfWork("aten::addmm"), WorkKind::kProduct);
+  EXPECT_EQ(KindOfWork("aten::_scaled_mm"), WorkKind::kProduct);
+  EXPECT_EQ(KindOfWork("aten::_grouped_mm"), WorkKind::kProduct);
   EXPECT_EQ(KindOfWork("roofbench::llm_int8 product"), WorkKind::kProduct);
   EXPECT_EQ(KindOfWork("roofbench::llm_int8 quantize"), WorkKind::kOther);
   EXPECT_EQ(KindOfWork("aten::_softmax"), WorkKind::kSoftmax);

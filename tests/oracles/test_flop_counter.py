@@ -42,12 +42,47 @@ def measured(folder: Path, family: str, *flags: str, **axes: object) -> list[dic
 
 
 def test_matmul(tmp_path: Path) -> None:
-    rows = measured(tmp_path, "matmul", impl="eager", dtype="bf16", m="16,1", n="48,64", k="80,32", cache="warm")
+    axes = {"impl": "eager", "dtype": "bf16", "scales": "tensor", "cache": "warm"}
+    rows = measured(tmp_path, "matmul", m="16,1", n="48,64", k="80,32", **axes)
     assert len(rows) == 8
     for row in rows:
         with FlopCounterMode(display=False) as counter:
             torch.empty(row["m"], row["k"], device="meta") @ torch.empty(row["k"], row["n"], device="meta")
         assert row["flops"] == {"bf16": counter.get_total_flops()}, row["name"]
+
+
+def fp8(rows: int, columns: int) -> torch.Tensor:
+    return torch.empty(rows, columns, device="meta", dtype=torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize(("family", "rows"), [("matmul", "m"), ("fp8_linear", "rows")])
+def test_products_in_fp8(tmp_path: Path, family: str, rows: str) -> None:
+    axes = {rows: "16,1", "n": "48,64", "k": "80,32", "cache": "warm", "scales": "tensor"}
+    more = {"impl": "eager", "dtype": "fp8"} if family == "matmul" else {}
+    found = measured(tmp_path, family, **axes | more)
+    assert len(found) == 8
+    scale = torch.ones(1, 1, device="meta")
+    for row in found:
+        a, b = fp8(row[rows], row["k"]), fp8(row["n"], row["k"]).t()
+        with FlopCounterMode(display=False) as counter:
+            torch._scaled_mm(a, b, scale, scale, out_dtype=torch.bfloat16)
+        assert row["flops"] == {"fp8": counter.get_total_flops()}, row["name"]
+
+
+def test_grouped_mm(tmp_path: Path) -> None:
+    """torch counts the products of a loop, and no grouped one."""
+    sizes = {"rows": "24,5", "experts": "3,8", "n": 48, "k": 80, "cache": "warm"}
+    found = measured(tmp_path, "grouped_mm", impl="eager,naive", routing="balanced,jagged", **sizes)
+    assert len(found) == 16
+    for row in found:
+        loads = [1 / (e + 1 if row["routing"] == "jagged" else 1) for e in range(row["experts"])]
+        ends = [round(row["rows"] * sum(loads[: e + 1]) / sum(loads)) for e in range(row["experts"])]
+        counts = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+        with FlopCounterMode(display=False) as counter:
+            for count in counts:
+                torch.empty(count, row["k"], device="meta") @ torch.empty(row["k"], row["n"], device="meta")
+        assert row["flops"] == {"bf16": counter.get_total_flops()}, row["name"]
+        assert row["max_over_mean_load"] == pytest.approx(max(counts) * row["experts"] / row["rows"]), row["name"]
 
 
 def test_mlp_forward_and_backward(tmp_path: Path) -> None:

@@ -4,13 +4,21 @@
 // Squares from 256 (three fp32 operands fit an L2) to 16384 (they fill a GPU). Rectangles: 1, 16 and 256 tokens against
 // a 4096 x 4096 attention projection and a 4096 x 14336 feed-forward one (Llama-3-8B, Mixtral); with one token the
 // product is bound by the weights' bytes, with 256 by arithmetic.
+//
+// Operands in fp8 have scales, as a quantizer makes them. The reference multiplies the same numbers, so that only sums
+// and the rounding of C to bf16 count as errors.
 
 #include <ATen/ops/_int_mm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
+#include <ATen/ops/rand.h>
+
+#include <memory>
+#include <vector>
 
 #include "lib/aten/elements.h"
+#include "lib/aten/fp8.h"
 #include "lib/aten/products.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -24,7 +32,8 @@ namespace {
 using workload::Dtype;
 
 struct Matmul {
-  at::Tensor a, b, y, rows;  // `rows`: the ones that are compared
+  at::Tensor a, b, y, rows;               // `rows`: the ones that are compared
+  at::Tensor scale_a = {}, scale_b = {};  // of fp8: [m,1] and [1,n], or both [1,1]
 };
 
 // impl:native: the product by tiles. B is packed once, as a layer packs its weight, and not timed; A is packed in each
@@ -63,19 +72,37 @@ absl::Status TilesSupport(const Point& at, const Device&) {
       "impl:onednn run everywhere");
 }
 
+at::ScalarType ResultType(Dtype dtype) {
+  if (dtype == Dtype::kInt8) return at::kInt;
+  return StorageType(dtype == Dtype::kFp8 ? Dtype::kBf16 : dtype);
+}
+
+Fp8Scales ScalesAt(const Point& at) { return at.Text("scales") == "row" ? Fp8Scales::kRows : Fp8Scales::kTensor; }
+bool ScalesRows(const Point& at) { return ScalesAt(at) == Fp8Scales::kRows; }
+
 Matmul MakeMatmul(const Point& at, Inputs& in) {
   const int64_t m = at.Int("m");
   const int64_t n = at.Int("n");
   const int64_t k = at.Int("k");
   const Dtype dtype = at.Dtype();
-  // oneDNN's linear layer takes the weight as [n, k], as our product does, and so do CUDA's int8 products: with a
-  // row-major B, _int_mm is refused from CUDA 13 on.
-  const bool transposed = at.Text(kImplAxis) == "onednn" || at.Text(kImplAxis) == "native" ||
+  // oneDNN's linear layer takes the weight as [n, k], as our product and those in fp8 do, and so do CUDA's int8
+  // products: with a row-major B, _int_mm is refused from CUDA 13 on.
+  const bool transposed = at.Text(kImplAxis) == "onednn" || at.Text(kImplAxis) == "native" || dtype == Dtype::kFp8 ||
                           (dtype == Dtype::kInt8 && in.device().gpu() != nullptr);
-  return {.a = in.Randn({m, k}, dtype),
-          .b = transposed ? in.Randn({n, k}, dtype).t() : in.Randn({k, n}, dtype),
-          .y = in.Empty({m, n}, dtype == Dtype::kInt8 ? at::kInt : StorageType(dtype)),
-          .rows = in.SampleRows(m)};
+  Matmul made{.a = in.Randn({m, k}, dtype),
+              .b = transposed ? in.Randn({n, k}, dtype).t() : in.Randn({k, n}, dtype),
+              .y = in.Empty({m, n}, ResultType(dtype)),
+              .rows = in.SampleRows(m)};
+  if (dtype == Dtype::kFp8) {
+    const auto scales = [&](int64_t rows, int64_t columns) {
+      return in.Keep([&](at::Generator& generator) {
+        return at::rand({rows, columns}, generator).mul_(0.01).add_(0.01);
+      });
+    };
+    made.scale_a = scales(ScalesRows(at) ? m : 1, 1);
+    made.scale_b = scales(1, ScalesRows(at) ? n : 1);
+  }
+  return made;
 }
 
 // The product of the sampled rows in double precision, a block of columns at a time: the whole of B in double may not
@@ -85,19 +112,45 @@ at::Tensor ReferenceRows(const Matmul& o) {
   const at::Tensor sampled = o.a.index_select(0, o.rows).to(at::kDouble);
   std::vector<at::Tensor> blocks;
   for (const at::Tensor& columns : o.b.split(kBlock, 1)) blocks.push_back(at::mm(sampled, columns.to(at::kDouble)));
-  return at::cat(blocks, 1);
+  const at::Tensor product = at::cat(blocks, 1);
+  if (!o.scale_a.defined()) return product;
+  return product.mul_(o.scale_a.expand({o.a.size(0), 1}).index_select(0, o.rows)).mul_(o.scale_b);
 }
 
-// A · (B · 1), a block of rows at a time.
-at::Tensor RowSums(const Matmul& o) {
+// In double precision, a block of rows at a time.
+at::Tensor Times(const at::Tensor& matrix, const at::Tensor& vector) {
   constexpr int64_t kBlock = 256;
-  const at::Tensor sums = ExactRowSums(o.b);
   std::vector<at::Tensor> blocks;
-  for (const at::Tensor& rows : o.a.split(kBlock)) blocks.push_back(at::mv(rows.to(at::kDouble), sums));
+  for (const at::Tensor& rows : matrix.split(kBlock)) blocks.push_back(at::mv(rows.to(at::kDouble), vector));
   return at::cat(blocks);
 }
 
+// A · (B · 1), or with the scales in place of ones.
+at::Tensor RowSums(const Matmul& o) {
+  if (!o.scale_a.defined()) return Times(o.a, ExactRowSums(o.b));
+  const at::Tensor scales = o.scale_b.to(at::kDouble).expand({1, o.b.size(1)})[0].contiguous();
+  return Times(o.a, Times(o.b, scales)).mul_(o.scale_a.squeeze(1));
+}
+
+workload::Gemm WorkAt(const Point& at) {
+  const double m = at.Number("m");
+  const double n = at.Number("n");
+  const double scales = at.Dtype() != Dtype::kFp8 ? 0 : ScalesRows(at) ? m + n : 2;
+  return {m, n, at.Number("k"), at.Dtype(), scales};
+}
+
+void Describe(const Point& at, const std::shared_ptr<Matmul>& o, Case& built) {
+  if (at.Dtype() != Dtype::kFp8 || !o->y.is_cpu()) return;
+  built.cost = WorkAt(at).ForwardCost();
+  built.cost->resident_bytes += WorkAt(at).Fp8ConversionBytes();
+}
+
 absl::Status Supports(const Point& at, const Device& device) {
+  if (at.Dtype() == Dtype::kFp8) {
+    const char* const why = ScaledMmRefuses(ScalesAt(at), at.Int("n"), at.Int("k"), device.gpu() != nullptr);
+    return why == nullptr ? absl::OkStatus() : absl::UnimplementedError(why);
+  }
+  if (ScalesRows(at)) return absl::UnimplementedError("only operands in fp8 have scales: dtype:fp8");
   if (device.gpu() != nullptr && at.Dtype() == Dtype::kInt8 &&
       (at.Int("m") <= 16 || at.Int("n") % 8 != 0 || at.Int("k") % 8 != 0)) {
     return absl::UnimplementedError("_int_mm on a GPU needs m above 16, and n and k in multiples of 8");
@@ -114,20 +167,26 @@ absl::Status GraphSupports(const Point& at, const Device&) {
 
 const Registration kMatmul =
     FamilyOf<Matmul>("matmul", "C[m,n] = A[m,k] · B[k,n]")
-        .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8"})
+        .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8", "fp8"}, "fp8: e4m3, the result in bf16")
+        .Choice("scales", {"tensor", "row"}, "in fp32, of fp8: one an operand, or one a row of A and a column of B",
+                "tensor")
         .Size("m", "rows of A: tokens", "n")
         .Size("n", "columns of B")
         .Size("k", "columns of A", "n")
-        .Work([](const Point& at) {
-          return workload::Gemm{at.Number("m"), at.Number("n"), at.Number("k"), at.Dtype()};
-        })
+        .Work(WorkAt)
         .Operands(MakeMatmul)
         .Reference(ReferenceRows)
         .RowSums(RowSums)
-        .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("k")}; })
+        .Within([](const Point& at) {
+          const Dtype dtype = at.Dtype() == Dtype::kFp8 ? Dtype::kBf16 : at.Dtype();
+          return Tolerance{.dtype = dtype, .reduction = at.Number("k")};
+        })
+        .Details(Describe)
         .Impl("eager",
               [](Matmul& o) {
-                if (o.y.scalar_type() == at::kInt) {
+                if (o.scale_a.defined()) {
+                  ScaledMmOut(o.y, o.a, o.b, o.scale_a, o.scale_b);
+                } else if (o.y.scalar_type() == at::kInt) {
                   at::_int_mm_out(o.y, o.a, o.b);
                 } else {
                   at::mm_out(o.y, o.a, o.b);
@@ -151,6 +210,7 @@ const Registration kMatmul =
         .Points(Suite::kQuick,
                 {{"impl", {"eager"}}, {"dtype", {"fp32", "bf16", "int8"}}, {"n", {256, 512, 1024, 2048}}})
         .Points(Suite::kQuick, {{"impl", {"onednn"}}, {"dtype", {"fp32"}}, {"n", {256, 512, 1024, 2048}}})
+        .Points(Suite::kQuick, {{"impl", {"eager"}}, {"dtype", {"fp8"}}, {"n", {2048}}})
         .Points(Suite::kQuick,
                 {{"impl", {"eager"}}, {"dtype", {"bf16"}}, {"m", {1, 16, 256}}, {"n", {4096}}, {"k", {4096}}})
         .Points(Suite::kStandard, {{"impl", {"eager", "onednn"}},
@@ -163,12 +223,24 @@ const Registration kMatmul =
                                    {"n", {256, 512, 1024, 2048, 4096}}})
         .Points(Suite::kStandard, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {1024, 2048, 4096}}})
         .Points(Suite::kStandard, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {512, 1024, 2048, 4096}}})
+        .Points(Suite::kStandard, {{"impl", {"eager"}},
+                                   {"dtype", {"fp8"}},
+                                   {"scales", {"tensor", "row"}},
+                                   {"n", {256, 512, 1024, 2048, 4096}}})
+        .Points(Suite::kStandard, {{"impl", {"eager"}},
+                                   {"dtype", {"fp8"}},
+                                   {"scales", {"tensor", "row"}},
+                                   {"m", {1, 16, 256}},
+                                   {"n", {4096, 14336}},
+                                   {"k", {4096}}})
         // Spans launch-bound and larger sizes, launched one by one and as a graph.
         .Points(Suite::kStandard,
                 {{"impl", {"eager", "graph"}}, {"dtype", {"bf16"}}, {"n", {256, 512, 1024, 4096}}, {"cache", {kWarm}}})
         .Points(Suite::kFull,
                 {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", {8192, 16384}}})
         .Points(Suite::kFull, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {8192, 16384}}})
+        .Points(Suite::kFull,
+                {{"impl", {"eager"}}, {"dtype", {"fp8"}}, {"scales", {"tensor", "row"}}, {"n", {8192, 16384}}})
         .Growth("n", 3);
 
 }  // namespace

@@ -37,6 +37,8 @@ constexpr KindRow kKinds[] = {
     {"::addmv", WorkKind::kProduct},
     {"::baddbmm", WorkKind::kProduct},
     {"_int_mm", WorkKind::kProduct},
+    {"_scaled_mm", WorkKind::kProduct},
+    {"_grouped_mm", WorkKind::kProduct},
     {"pack_mm", WorkKind::kProduct},
     {"pack_gemm", WorkKind::kProduct},
     {"addbmm", WorkKind::kProduct},
@@ -94,7 +96,7 @@ struct TypeRow {
 constexpr TypeRow kTypes[] = {{"float", 4},    {"double", 8},      {"c10::BFloat16", 2}, {"c10::Half", 2},
                               {"long int", 8}, {"long", 8},        {"int", 4},           {"short int", 2},
                               {"short", 2},    {"signed char", 1}, {"char", 1},          {"unsigned char", 1},
-                              {"bool", 1},     {"int64_t", 8},     {"int32_t", 4}};
+                              {"bool", 1},     {"int64_t", 8},     {"int32_t", 4},       {"c10::Float8_e4m3fn", 1}};
 
 }  // namespace
 

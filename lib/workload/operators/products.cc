@@ -8,9 +8,16 @@
 namespace roofbench::workload {
 
 Operation Gemm::Forward() const {
-  const double output_bytes = dtype == Dtype::kInt8 ? 4 : ElementBytes(dtype);
-  return Operation{.bytes_read = (m * k + k * n) * ElementBytes(dtype), .bytes_written = m * n * output_bytes}
+  const double output_bytes = dtype == Dtype::kInt8 ? 4 : ElementBytes(dtype == Dtype::kFp8 ? Dtype::kBf16 : dtype);
+  return Operation{.bytes_read = (m * k + k * n) * ElementBytes(dtype) + scales * ElementBytes(Dtype::kFp32),
+                   .bytes_written = m * n * output_bytes}
       .WithFlops(dtype, 2 * m * n * k);
+}
+
+double Gemm::Fp8ConversionBytes() const {
+  const double wide = ElementBytes(Dtype::kFp32);
+  const double second = std::max(wide * k * n, (wide + ElementBytes(Dtype::kBf16)) * m * n);
+  return ElementBytes(Dtype::kFp8) * k * n + wide * (m * k + k * n) + second;
 }
 
 std::array<Operation, 2> Gemm::Backward() const {
@@ -35,6 +42,15 @@ Cost GatherGemv::ForwardCost() const {
   return {.operations = {operation}, .resident_bytes = experts * matrix + vector + operation.bytes_written};
 }
 
+Cost GroupedGemm::ForwardCost() const {
+  const double matrix = expert.n * expert.k * ElementBytes(expert.dtype);
+  Operation operation = expert.Forward();
+  operation.bytes_read += (chosen - 1) * matrix;
+  Cost cost = InOperands(operation);
+  cost.resident_bytes += (experts - chosen) * matrix;
+  return cost;
+}
+
 Operation LlmInt8Linear::Product() const {
   const double element = ElementBytes(Dtype::kBf16);
   return Operation{.bytes_read = MatrixBytes(WeightFormat::kLlmInt8, n, k, 0) + m * k * element,
@@ -57,6 +73,17 @@ Cost LlmInt8Linear::StagedCost() const {
   // The first three and the quantized ones, and products, their scales twice, the result of both, and that in bf16.
   const double dequantizing = (3 * 4 + 1) * m * k + (4 * 4 + 2) * m * n;
   return CostWith(std::max(quantizing, dequantizing));
+}
+
+Gemm Fp8Linear::Product() const { return {.m = m, .n = n, .k = k, .dtype = Dtype::kFp8, .scales = row_scales ? n : 1}; }
+
+Cost Fp8Linear::ForwardCost() const {
+  Operation operation = Product().Forward();
+  operation.bytes_read += m * k * (ElementBytes(Dtype::kBf16) - ElementBytes(Dtype::kFp8));
+  Cost cost = InOperands(operation);
+  // x in fp32, scaled in place, and quantized.
+  cost.resident_bytes += m * k * (ElementBytes(Dtype::kFp32) + ElementBytes(Dtype::kFp8));
+  return cost;
 }
 
 }  // namespace roofbench::workload

@@ -9,18 +9,22 @@
 namespace roofbench::workload {
 
 // C[m,n] = A[m,k] · B[k,n]. FLOPs: 2mnk (a multiply and an add for each of the m·n·k products). Bytes: (mk + kn)·s
-// read, mn·s_out written.
+// read, mn·s_out written, and the scales, if there are any.
 struct Gemm {
   double m = 0;
   double n = 0;
   double k = 0;
-  Dtype dtype = Dtype::kFp32;  // of the multiplier and of A and B; C of int8 is int32
+  Dtype dtype = Dtype::kFp32;  // of the multiplier and of A and B; C of int8 is int32, of fp8 bf16
+  double scales = 0;           // in fp32, of A and B together
 
   Operation Forward() const;
   // dA = dC·Bᵀ and dB = Aᵀ·dC: two products of the same size, 4mnk together.
   std::array<Operation, 2> Backward() const;
 
   Cost ForwardCost() const { return InOperands(Forward()); }
+  // What LibTorch's product in fp8 needs besides on a processor without AMX: B row-major, and both operands and C in
+  // fp32, B twice while it is scaled, C twice while it is rounded.
+  double Fp8ConversionBytes() const;
 };
 
 // y = W · x, the product of token generation: the bytes of the weights are the work.
@@ -39,6 +43,15 @@ struct Gemv {
 // y[e] = W[e] · x for each of the chosen experts of a mixture: only their weights are read.
 struct GatherGemv {
   Gemv expert;
+  double chosen = 0;
+  double experts = 0;  // that lie in memory
+
+  Cost ForwardCost() const;
+};
+
+// Products of the rows of x [m,k] by the matrices [n,k] of their experts: each expert that has rows is read once.
+struct GroupedGemm {
+  Gemm expert;  // m: all rows
   double chosen = 0;
   double experts = 0;  // that lie in memory
 
@@ -66,6 +79,18 @@ struct LlmInt8Linear {
 
  private:
   Cost CostWith(double temporaries) const;
+};
+
+// A linear layer in fp8: y[m,n] = x[m,k] · W[n,k]ᵀ, x and y in bf16, x quantized in the step. FLOPs: 2mnk in fp8.
+// Bytes: x, W and y, and fp32 scales of W: one, or one a row.
+struct Fp8Linear {
+  double m = 0;
+  double n = 0;
+  double k = 0;
+  bool row_scales = false;
+
+  Gemm Product() const;
+  Cost ForwardCost() const;
 };
 
 }  // namespace roofbench::workload

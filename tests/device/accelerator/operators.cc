@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of a GPU that LibTorch lacks for the CPU, as plain formulas for the CPU: the device runs them as it runs
-// all others.
+// all others. Of _scaled_mm the CPU lacks a part.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bitwise_left_shift.h>
@@ -13,6 +13,8 @@
 #include <array>
 #include <tuple>
 #include <vector>
+
+#include "tests/device/accelerator/state.h"
 
 namespace roofbench::accelerator {
 namespace {
@@ -58,6 +60,28 @@ at::Tensor PackedInt4Product(const at::Tensor& x, const at::Tensor& packed, int6
   const at::Tensor weight = (at::stack(codes, -1).view({-1, k}) - 8) * wide.select(2, 0) + wide.select(2, 1);
   return at::mm(x.to(at::kFloat), weight.t()).to(at::kBFloat16);
 }
+
+// ScaledBlas.cpp, _scaled_mm_out_cuda: cuBLASLt and CUTLASS multiply a row-major A by a column-major B, by scales of
+// both operands or of their rows and columns.
+at::Tensor& ScaledProduct(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a,
+                          const at::Tensor& scale_b, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
+                          std::optional<at::ScalarType> type, bool, at::Tensor& y) {
+  TORCH_CHECK(a.scalar_type() == at::kFloat8_e4m3fn && b.scalar_type() == at::kFloat8_e4m3fn);
+  TORCH_CHECK(a.stride(1) == 1 && b.stride(0) == 1, "mat1 must be row-major and mat2 column-major");
+  TORCH_CHECK(a.size(1) % 16 == 0 && b.size(1) % 16 == 0, "mat2's extents must be multiples of 16");
+  TORCH_CHECK(scale_a.scalar_type() == at::kFloat && scale_b.scalar_type() == at::kFloat);
+  const bool tensors = scale_a.numel() == 1 && scale_b.numel() == 1;
+  const bool rows = scale_a.sizes().equals({a.size(0), 1}) && scale_b.sizes().equals({1, b.size(1)});
+  TORCH_CHECK(tensors || (rows && scale_a.is_contiguous() && scale_b.is_contiguous()), "Invalid scaling configuration");
+  TORCH_CHECK(y.scalar_type() == type && type == at::kBFloat16, "rows are scaled for results in bf16 alone");
+  Launch("aten::_scaled_mm", [=] {
+    const at::Tensor product = at::mm(OnHost(a).to(at::kFloat), OnHost(b).to(at::kFloat));
+    OnHost(y).copy_(product.mul_(OnHost(scale_a)).mul_(OnHost(scale_b)));
+  });
+  return y;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) { library.impl("_scaled_mm.out", &ScaledProduct); }
 
 TORCH_LIBRARY_IMPL(aten, CPU, library) {
   library.impl("_fused_rms_norm_backward", &RmsNormGradient);

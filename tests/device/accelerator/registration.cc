@@ -111,7 +111,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   for (const char* name :
        {"native_layer_norm", "_fused_rms_norm", "_foreach_add_.Scalar", "_foreach_mul_.Scalar", "_foreach_lerp_.Scalar",
         "_foreach_addcmul_.Scalar", "_foreach_sqrt", "_foreach_div_.Scalar", "_foreach_addcdiv_.Scalar",
-        "_foreach_add_.List", "embedding_dense_backward", "silu_backward", "_fused_adamw_"}) {
+        "_foreach_add_.List", "embedding_dense_backward", "silu_backward", "_fused_adamw_", "_grouped_mm"}) {
     library.impl(name, CppFunction::makeFromBoxedFunction<&Fallback>());
   }
 }

@@ -21,6 +21,22 @@ TEST(Gemm, Int8AccumulatesInto32Bits) {
   EXPECT_EQ(cost.BytesWritten(), 32);
 }
 
+TEST(Gemm, Fp8HasScalesAndResultsIn16Bits) {
+  const Cost cost = Gemm{.m = 2, .n = 4, .k = 3, .dtype = Dtype::kFp8, .scales = 6}.ForwardCost();
+  EXPECT_EQ(cost.Flops(Dtype::kFp8), 48);
+  EXPECT_EQ(cost.Flops(), 48);
+  EXPECT_EQ(cost.BytesRead(), 6 + 12 + 6 * 4);
+  EXPECT_EQ(cost.BytesWritten(), 8 * 2);
+}
+
+// As traced on a processor: before the product, and after it.
+TEST(Gemm, Fp8ConvertsOnAProcessor) {
+  const Gemm flat{.m = 1, .n = 8, .k = 16, .dtype = Dtype::kFp8};
+  EXPECT_EQ(flat.Fp8ConversionBytes(), 16 * 8 + 4 * (16 + 16 * 8) + 4 * 16 * 8);
+  const Gemm tall{.m = 16, .n = 8, .k = 1, .dtype = Dtype::kFp8};
+  EXPECT_EQ(tall.Fp8ConversionBytes(), 8 + 4 * (16 + 8) + (4 + 2) * 16 * 8);
+}
+
 TEST(Gemm, BackwardIsTwoProductsOfTheSameSize) {
   const Gemm gemm{.m = 2, .n = 4, .k = 3, .dtype = Dtype::kBf16};
   const auto [input, weight] = gemm.Backward();
@@ -30,6 +46,31 @@ TEST(Gemm, BackwardIsTwoProductsOfTheSameSize) {
   EXPECT_EQ(weight.bytes_written, 3 * 4 * 2);  // dB[3,4]
   EXPECT_EQ(input.bytes_read, (2 * 4 + 4 * 3) * 2);
   EXPECT_EQ(weight.bytes_read, (3 * 2 + 2 * 4) * 2);
+}
+
+TEST(GroupedGemm, ReadsTheExpertsThatHaveRows) {
+  const GroupedGemm one{.expert = {.m = 5, .n = 4, .k = 3, .dtype = Dtype::kBf16}, .chosen = 1, .experts = 1};
+  EXPECT_EQ(one.ForwardCost().Bytes(), one.expert.ForwardCost().Bytes());
+  GroupedGemm many = one;
+  many.chosen = 6;
+  many.experts = 8;
+  EXPECT_EQ(many.ForwardCost().Flops(Dtype::kBf16), 2 * 5 * 4 * 3);
+  EXPECT_EQ(many.ForwardCost().BytesRead(), (5 * 3 + 6 * 4 * 3) * 2);
+  EXPECT_EQ(many.ForwardCost().BytesWritten(), 5 * 4 * 2);
+  EXPECT_EQ(many.ForwardCost().resident_bytes, (5 * 3 + 8 * 4 * 3 + 5 * 4) * 2);
+}
+
+TEST(Fp8Linear, ReadsActivationsIn16Bits) {
+  const Fp8Linear linear{.m = 2, .n = 4, .k = 3};
+  const Cost cost = linear.ForwardCost();
+  EXPECT_EQ(cost.Flops(Dtype::kFp8), 48);
+  EXPECT_EQ(cost.Flops(), 48);
+  EXPECT_EQ(cost.BytesRead(), 2 * 3 * 2 + 4 * 3 + 4);
+  EXPECT_EQ(cost.BytesWritten(), 2 * 4 * 2);
+  EXPECT_EQ(cost.resident_bytes, cost.Bytes() + 2 * 3 * (4 + 1));
+  Fp8Linear by_row = linear;
+  by_row.row_scales = true;
+  EXPECT_EQ(by_row.ForwardCost().BytesRead(), cost.BytesRead() + 3 * 4);
 }
 
 TEST(Gemv, CountsByHand) {

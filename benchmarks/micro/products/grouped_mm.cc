@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// y[i] = W[e(i)] · x[i]: the experts of a mixture for a prompt, whose rows lie expert by expert. One launch for all
+// experts against a product for each.
+//
+// Shapes: gate of Mixtral 8x7B (8 experts of 14336 x 4096), gate and up of Qwen3-30B-A3B (128 experts of 1536 x 2048).
+// Routers do not spread tokens evenly: the largest expert decides how long processors that share no expert take, and
+// small ones fill no tile.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_grouped_mm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "lib/suite/check.h"
+#include "lib/suite/family_of.h"
+#include "lib/workload/operators/products.h"
+
+namespace roofbench {
+namespace {
+
+using workload::Dtype;
+
+constexpr char kJagged[] = "jagged";
+
+struct Grouped {
+  at::Tensor x;              // [rows, k]
+  at::Tensor weight;         // [experts, n, k]
+  at::Tensor ends;           // int32 [experts]: the first row after each expert's
+  at::Tensor y;              // [rows, n]
+  at::Tensor rows;           // of y that are compared
+  std::vector<int64_t> end;  // `ends`, on the host
+};
+
+// jagged: the share of expert e is 1 / (e + 1), as Zipf's law has it.
+std::vector<int64_t> EndsAt(const Point& at) {
+  const int64_t experts = at.Int("experts");
+  std::vector<double> sums;
+  for (int64_t e = 0; e < experts; ++e) {
+    const double share = at.Text("routing") == kJagged ? 1.0 / static_cast<double>(e + 1) : 1;
+    sums.push_back(share + (sums.empty() ? 0 : sums.back()));
+  }
+  std::vector<int64_t> ends;
+  for (const double sum : sums) ends.push_back(std::llround(at.Number("rows") * sum / sums.back()));
+  return ends;
+}
+
+// Calls use(expert, first row, rows) for each expert that has any.
+template <typename Use>
+void EachLoad(const std::vector<int64_t>& ends, Use use) {
+  int64_t first = 0;
+  for (std::size_t e = 0; e < ends.size(); ++e) {
+    if (ends[e] > first) use(static_cast<int64_t>(e), first, ends[e] - first);
+    first = ends[e];
+  }
+}
+
+Grouped MakeGrouped(const Point& at, Inputs& in) {
+  const int64_t rows = at.Int("rows");
+  std::vector<int64_t> end = EndsAt(at);
+  return {.x = in.Randn({rows, at.Int("k")}, at.Dtype()),
+          .weight = in.Randn({at.Int("experts"), at.Int("n"), at.Int("k")}, at.Dtype()),
+          .ends = in.Keep([&](at::Generator&) { return at::tensor(end, at::kInt); }),
+          .y = in.Empty({rows, at.Int("n")}, at.Dtype()),
+          .rows = in.SampleRows(rows),
+          .end = end};
+}
+
+at::Tensor ReferenceRows(const Grouped& o) {
+  const at::Tensor rows = o.rows.to(at::kCPU);
+  std::vector<at::Tensor> blocks;
+  EachLoad(o.end, [&](int64_t expert, int64_t first, int64_t count) {
+    const at::Tensor own = rows.masked_select(rows.ge(first).logical_and_(rows.lt(first + count)));
+    if (own.numel() == 0) return;
+    const at::Tensor x = o.x.index_select(0, own.to(o.x.device())).to(at::kDouble);
+    blocks.push_back(at::mm(x, o.weight[expert].to(at::kDouble).t()));
+  });
+  return at::cat(blocks);
+}
+
+// x · (Wᵀ · 1), expert by expert.
+at::Tensor RowSums(const Grouped& o) {
+  std::vector<at::Tensor> sums;
+  EachLoad(o.end, [&](int64_t expert, int64_t first, int64_t count) {
+    sums.push_back(at::mv(o.x.narrow(0, first, count).to(at::kDouble), ExactRowSums(o.weight[expert].t())));
+  });
+  return at::cat(sums);
+}
+
+void OneByOne(Grouped& o) {
+  EachLoad(o.end, [&](int64_t expert, int64_t first, int64_t count) {
+    at::Tensor y = o.y.narrow(0, first, count);
+    at::mm_out(y, o.x.narrow(0, first, count), o.weight[expert].t());
+  });
+}
+
+workload::GroupedGemm WorkAt(const Point& at) {
+  double chosen = 0;
+  EachLoad(EndsAt(at), [&](int64_t, int64_t, int64_t) { ++chosen; });
+  return {.expert = {at.Number("rows"), at.Number("n"), at.Number("k"), at.Dtype()},
+          .chosen = chosen,
+          .experts = at.Number("experts")};
+}
+
+void Describe(const Point& at, const std::shared_ptr<Grouped>& o, Case& built) {
+  int64_t largest = 0;
+  EachLoad(o->end, [&](int64_t, int64_t, int64_t count) { largest = std::max(largest, count); });
+  built.AddFigure("max_over_mean_load", static_cast<double>(largest) * at.Number("experts") / at.Number("rows"));
+}
+
+absl::Status EagerSupports(const Point& at, const Device& device) {
+  constexpr int64_t kAligned = 8;  // 16 bytes
+  if (device.gpu() == nullptr || (at.Int("n") % kAligned == 0 && at.Int("k") % kAligned == 0)) return absl::OkStatus();
+  return absl::UnimplementedError("LibTorch's _grouped_mm on a GPU takes n and k in multiples of 8");
+}
+
+GridAxes Grid(const AxisList& experts, const AxisList& rows, const AxisList& n, const AxisList& k) {
+  return {{"impl", {"eager", "naive"}},
+          {"dtype", {"bf16"}},
+          {"routing", {"balanced", kJagged}},
+          {"experts", experts},
+          {"rows", rows},
+          {"n", n},
+          {"k", k}};
+}
+
+const Registration kGroupedMm =
+    FamilyOf<Grouped>("grouped_mm", "y[rows,n] = x[rows,k] · W[expert of the row][n,k]ᵀ, the rows in order of experts")
+        .Dtypes({"bf16"})
+        .Choice("routing", {"balanced", kJagged}, "rows of an expert: all alike, or a share of 1, 1/2, 1/3, …",
+                "balanced")
+        .Size("experts", "weights")
+        .Size("rows", "of x: tokens times the experts of each")
+        .Size("n", "rows of a weight: outputs")
+        .Size("k", "columns of a weight")
+        .Work(WorkAt)
+        .Operands(MakeGrouped)
+        .Reference(ReferenceRows)
+        .RowSums(RowSums)
+        .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("k")}; })
+        .Details(Describe)
+        .Impl("eager", [](Grouped& o) { o.y = at::_grouped_mm(o.x, o.weight.transpose(1, 2), o.ends); })
+        .When(EagerSupports)
+        .Impl("naive", OneByOne)
+        .Points(Suite::kQuick, Grid({8}, {512}, {1024}, {1024}))
+        .Points(Suite::kStandard, Grid({8}, {256, 4096}, {14336}, {4096}))
+        .Points(Suite::kStandard, Grid({128}, {1024, 16384}, {1536}, {2048}))
+        .Points(Suite::kFull, Grid({8}, {16384}, {14336}, {4096}))
+        .Growth("rows", 1);
+
+}  // namespace
+}  // namespace roofbench
