@@ -76,6 +76,26 @@ std::vector<std::string> Notes(const Row& row) {
   return notes;
 }
 
+// The phases of a step, and the bandwidths and ranks of a collective.
+std::vector<std::string> Details(const Row& row) {
+  std::vector<std::string> details;
+  if (row.outcome == nullptr) return details;
+  for (std::size_t i = 0; i < row.outcome->phases.size(); ++i) {
+    const std::string& name = row.outcome->phases[i];
+    details.push_back(absl::StrCat(name, " ", HumanTime(timing::Median(row.outcome->samples.phase_seconds[i]))));
+    if (const double own = CounterOf(row, name + "_roof"); own >= 0)
+      absl::StrAppend(&details.back(), " (", Percent(own), ")");
+  }
+  for (const char* counter : {"algbw", "busbw", "wirebw"}) {
+    const double rate = CounterOf(row, counter);
+    if (rate >= 0) details.push_back(absl::StrCat(counter, " ", HumanRate(rate, "B/s")));
+  }
+  if (const double skew = CounterOf(row, "rank_skew_ms"); skew >= 0) {
+    details.push_back(absl::StrFormat("skew %s (rank %g last)", HumanTime(skew / 1e3), CounterOf(row, "last_rank")));
+  }
+  return details;
+}
+
 // The figures of a row, right-aligned in their columns.
 std::string InColumns(const std::vector<std::string>& figures) {
   std::string line;
@@ -185,17 +205,10 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
       out_ << kIndent << Paint(line, kYellow) << '\n';
     }
   }
-  if (row.outcome == nullptr || row.outcome->phases.empty()) return;
-  const Outcome& outcome = *row.outcome;
-  std::vector<std::string> phases;
-  for (std::size_t i = 0; i < outcome.phases.size(); ++i) {
-    const std::string& name = outcome.phases[i];
-    std::string& phase =
-        phases.emplace_back(absl::StrCat(name, " ", HumanTime(timing::Median(outcome.samples.phase_seconds[i]))));
-    if (const double own = CounterOf(row, name + "_roof"); own >= 0) absl::StrAppend(&phase, " (", Percent(own), ")");
-    if (i + 1 < outcome.phases.size()) phase += ",";
-  }
-  for (const std::string& line : Wrapped(phases, width_ - kIndent.size())) {
+  std::vector<std::string> details = Details(row);
+  for (std::size_t i = 0; i + 1 < details.size(); ++i) details[i] += ",";
+  if (details.empty()) return;
+  for (const std::string& line : Wrapped(details, width_ - kIndent.size())) {
     out_ << Paint(absl::StrCat(View(kIndent), line), kDim) << '\n';
   }
 }

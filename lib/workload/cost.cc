@@ -62,6 +62,10 @@ Cost Cost::OfComponent(std::string_view component) const {
 Cost& Cost::operator+=(const Cost& other) {
   operations.insert(operations.end(), other.operations.begin(), other.operations.end());
   resident_bytes += other.resident_bytes;
+  array_bytes += other.array_bytes;
+  bus_bytes += other.bus_bytes;
+  wire_bytes += other.wire_bytes;
+  link_messages += other.link_messages;
   return *this;
 }
 
@@ -77,6 +81,7 @@ Cost InOperands(const Operation& operation) {
 
 Cost Repeated(Cost cost, double times) {
   for (Operation& operation : cost.operations) operation.repeat *= times;
+  for (double* const of : {&cost.array_bytes, &cost.bus_bytes, &cost.wire_bytes, &cost.link_messages}) *of *= times;
   return cost;
 }
 

@@ -33,6 +33,12 @@ struct Operation {
 struct Cost {
   std::vector<Operation> operations = {};
   double resident_bytes = 0;  // operands, results and temporaries alive at the peak of one step
+  // Of collective operations (lib/workload/collectives.h): the arrays, what each rank has to send for them, and what
+  // the busiest rank sends with the algorithm in use.
+  double array_bytes = 0;
+  double bus_bytes = 0;
+  double wire_bytes = 0;
+  double link_messages = 0;  // one after the other: each takes the latency of a link
 
   double Flops() const;
   double Flops(Dtype dtype) const;
@@ -44,7 +50,7 @@ struct Cost {
   // The operations of one component alone, without memory.
   Cost OfComponent(std::string_view component) const;
 
-  // Appends the operations of `other` and adds its resident bytes.
+  // Appends the operations of `other` and adds its bytes.
   Cost& operator+=(const Cost& other);
 };
 
@@ -54,7 +60,7 @@ Operation Map(double elements, Dtype dtype, double inputs, double flops);
 // One operation, whose operands and results are all of the memory.
 Cost InOperands(const Operation& operation);
 
-// The same work repeated `times` times: operations repeat, resident memory does not grow.
+// The same work repeated `times` times: operations and collective ones repeat, resident memory does not grow.
 Cost Repeated(Cost cost, double times);
 
 }  // namespace roofbench::workload

@@ -54,6 +54,8 @@ Peaks Peaks::Scaled(Bound rates, double factor) const {
   Peaks scaled = *this;
   if (rates == Bound::kMemory) {
     for (double* rate : {&scaled.read, &scaled.copy, &scaled.update, &scaled.write}) *rate *= factor;
+  } else if (rates == Bound::kLink) {
+    scaled.link *= factor;
   } else {
     for (double& rate : scaled.flops_per_second) rate *= factor;
   }
@@ -61,12 +63,16 @@ Peaks Peaks::Scaled(Bound rates, double factor) const {
 }
 
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks) {
-  return SumSeconds(cost, [&](const Operation& operation) -> std::optional<double> {
+  double link = 0;
+  if (!AddTime(cost.bus_bytes, peaks.link, link)) return std::nullopt;
+  if (cost.operations.empty() && link > 0) return link;
+  const std::optional<double> operations = SumSeconds(cost, [&](const Operation& operation) -> std::optional<double> {
     const std::optional<double> compute = OperationComputeSeconds(operation, peaks);
     const std::optional<double> memory = OperationMemorySeconds(operation, peaks);
     if (!compute || !memory) return std::nullopt;
     return std::max(*compute, *memory);
   });
+  return operations ? std::optional(*operations + link) : std::nullopt;
 }
 
 std::optional<double> MemorySeconds(const Cost& cost, const Peaks& peaks) {

@@ -10,7 +10,7 @@
 namespace roofbench::workload {
 
 // Which peak limits a cost.
-enum class Bound { kMemory, kCompute };
+enum class Bound { kMemory, kCompute, kLink };
 
 // Peak rates of one device (or of one cache level of it). Zero means unknown, never "slow".
 struct Peaks {
@@ -21,7 +21,10 @@ struct Peaks {
   double update = 0;  // reading and writing the same bytes: both directions counted
   double write = 0;   // writing only
 
-  // The same peaks with every memory (or every arithmetic) rate multiplied by `factor`.
+  // Bytes per second that a rank sends to others, while it sends what a collective operation has to.
+  double link = 0;
+
+  // The same peaks with every memory (or arithmetic, or link) rate multiplied by `factor`.
   Peaks Scaled(Bound rates, double factor) const;
 };
 
@@ -36,8 +39,8 @@ constexpr Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_se
 
 // Lower bound in seconds under `peaks`: the sum over operations of max(compute time, memory time). Compute time is the
 // sum over precisions of flops/peak. Memory time pairs each written byte with a read one at the `copy` rate, and the
-// rest takes the `read` or `write` rate; bytes updated in place take the `update` rate. nullopt if a peak that the cost
-// needs is unknown, or if the cost is empty.
+// rest takes the `read` or `write` rate; bytes updated in place take the `update` rate. What ranks have to send takes
+// the `link` rate, after the operations. nullopt if a peak that the cost needs is unknown, or if the cost is empty.
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks);
 
 // Seconds of memory traffic alone (and of arithmetic alone) under `peaks`; nullopt if a needed peak is unknown.

@@ -77,6 +77,12 @@ TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
   EXPECT_THAT(shown(10.5e9, 10e9), testing::Not(testing::HasSubstr("mem"))) << "within a tenth";
 }
 
+TEST(ConsoleTable, ACollectiveHasItsBandwidthsAndRanks) {
+  EXPECT_THAT(
+      Shown({{"algbw", 2e9}, {"busbw", 3e9}, {"wirebw", 4e9}, {"rank_skew_ms", 0.25}, {"last_rank", 3}}),
+      testing::HasSubstr("    algbw 2.00 GB/s, busbw 3.00 GB/s, wirebw 4.00 GB/s, skew 250 µs (rank 3 last)\n"));
+}
+
 // A busy machine widens the interval beyond its column.
 TEST(ConsoleTable, NotesAfterAWideFigureFitTheWidth) {
   for (const double ci : {0.01, 1234.5}) {

@@ -94,6 +94,16 @@ TEST(Counters, NoShareOfADisturbedRoof) {
   }
 }
 
+TEST(Counters, BandwidthsOfACollective) {
+  Outcome outcome = Sampled({2, 2, 2});
+  outcome.cost = {.array_bytes = 8, .bus_bytes = 12, .wire_bytes = 16};
+  outcome.figures = {{"rank_skew_ms", 5}, {"last_rank", 3}};
+  const std::map<std::string, double> counters = CountersOf(outcome);
+  EXPECT_THAT(counters, AllOf(Contains(Pair("algbw", 4)), Contains(Pair("busbw", 6)), Contains(Pair("wirebw", 8))));
+  EXPECT_THAT(counters, AllOf(Contains(Pair("rank_skew_ms", 5)), Contains(Pair("last_rank", 3))));
+  EXPECT_THAT(CountersOf(Sampled({2, 2, 2})), Not(AnyOf(Contains(Key("algbw")), Contains(Key("busbw")))));
+}
+
 TEST(Counters, NoiseHasAReason) {
   Outcome outcome;
   EXPECT_THAT(NoiseOf(outcome), testing::IsEmpty());
