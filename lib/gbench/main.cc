@@ -22,12 +22,16 @@
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/observe/ranges.h"
+#include "lib/ranks/group.h"
+#include "lib/ranks/place.h"
 #include "lib/results/counters.h"
 #include "lib/results/thrown.h"
 #include "lib/run/doctor.h"
 #include "lib/run/journal.h"
 #include "lib/run/profiling.h"
+#include "lib/run/rank_team.h"
 #include "lib/run/run_context.h"
+#include "lib/run/session.h"
 #include "lib/run/supervisor.h"
 #include "lib/suite/describe.h"
 #include "lib/suite/plan.h"
@@ -101,9 +105,49 @@ absl::Status OutsideOfACase() {
                    "limits of a container say how much it may have)"));
 }
 
+const char* Variable(const char* name) { return std::getenv(name); }
+
+// The teams of rank 0: the launcher's, which it meets here, or those that it will start.
+absl::StatusOr<std::unique_ptr<RankTeams>> TeamsOf(const Options& options, const std::vector<PlannedCase>& plan,
+                                                   const ranks::Place& place) {
+  std::string fingerprint = FingerprintOf(options, plan);
+  if (place.launcher != ranks::Launcher::kNone) {
+    absl::StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::Meet(place, fingerprint, RankTimeout(options));
+    if (!team.ok()) return team.status();
+    return std::make_unique<RankTeams>(options, *std::move(team));
+  }
+  std::vector<std::string> arguments = {options.program, absl::StrCat("--rank_timeout=", options.rank_timeout)};
+  arguments.insert(arguments.end(), options.measuring_flags.begin(), options.measuring_flags.end());
+  return std::make_unique<RankTeams>(options, std::move(fingerprint), std::move(arguments));
+}
+
+// The whole run of every rank but 0.
+int FollowRankZero(const Options& options, const std::vector<PlannedCase>& plan, const ranks::Place& place) try {
+  const absl::StatusOr<std::unique_ptr<RankTeam>> team =
+      RankTeam::Meet(place, FingerprintOf(options, plan), RankTimeout(options));
+  if (!team.ok()) return Refuse(team.status());
+  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads);
+  if (!device.ok()) return Refuse(device.status());
+  Session(options, **device, plan, nullptr).Follow(**team);
+  return EXIT_SUCCESS;
+} catch (...) {
+  std::cerr << ProgramName() << ": rank " << place.rank << ": " << Printable(std::string(StatusOfThrown().message()))
+            << '\n';
+  return kExitFailed;
+}
+
+// A launcher's process is not its own supervisor: the launcher is.
+absl::Status CheckLaunched(const Options& options) {
+  if (absl::Status status = ranks::GlooIsBuilt(); !status.ok()) return status;
+  if (!options.fresh_process && options.case_timeout <= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--fresh_process and --case_timeout need a parent process that this program starts, which a launcher of ranks "
+      "replaces; --rank_timeout limits the wait for another rank");
+}
+
 // Everything that starts a thread or opens a device must happen in the process that runs the cases.
 int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
-               SharedState& state) try {
+               SharedState& state, const ranks::Place& place) try {
   if (options.nvtx && !observe::EnableRanges()) {
     return Refuse(
         absl::UnimplementedError("--nvtx: this build has no NVTX headers; build where a CUDA toolkit has "
@@ -123,7 +167,9 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
   }
   Options with_energy = options;
   with_energy.joules = JoulesOf(**device);
-  return RunSuite(with_energy, plan, journal, state, **device);
+  const absl::StatusOr<std::unique_ptr<RankTeams>> teams = TeamsOf(options, plan, place);
+  if (!teams.ok()) return Refuse(teams.status());
+  return RunSuite(with_energy, plan, journal, state, **device, teams->get());
 } catch (...) {
   const int refused = Refuse(OutsideOfACase());
   return state.journal_begun() || state.described() ? kExitFailed : refused;
@@ -150,7 +196,7 @@ int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, 
     journal = *std::move(nameless);
   }
   return Supervise(state, {.case_timeout = options.case_timeout,
-                           .run = [&] { return OpenAndRun(options, plan, journal, state); },
+                           .run = [&] { return OpenAndRun(options, plan, journal, state, {}); },
                            .fail =
                                [&](const RunningCase& running, const std::string& reason) {
                                  return AppendFailure(plan.at(running.index), running, reason, journal);
@@ -163,6 +209,9 @@ int Main(int argc, char** argv, const Program& program) try {
   if (!OpenStandardStreams()) return kExitRefused;
   if (const std::string name = NameOf(program, argc > 0 ? argv[0] : ""); !name.empty()) SetProgramName(name);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with an error
+  const absl::StatusOr<ranks::Place> place = ranks::PlaceOfThisProcess(Variable);
+  if (!place.ok()) return Refuse(place.status());
+  if (place->launcher == ranks::Launcher::kOurs && !ranks::FollowParent(Variable)) return kExitFailed;
   absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
   if (absl::Status status = ApplyAllocator(options->allocator); !status.ok()) return Refuse(status);
@@ -180,17 +229,22 @@ int Main(int argc, char** argv, const Program& program) try {
     std::cout << ListCases(*plan, options->list_json);
     return Answered();
   }
-  if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   if (absl::Status status = CheckFlags(options->given, *plan); !status.ok()) return Refuse(status);
+  if (place->rank > 0) return options->doctor ? EXIT_SUCCESS : FollowRankZero(*options, *plan, *place);
+  if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   for (const std::string& folder : {options->profile.folder, options->memory_snapshot}) {
     if (folder.empty()) continue;
     if (absl::Status status = PrepareProfileFolder(folder); !status.ok()) return Refuse(status);
   }
   options->contract = ContractJson(FamiliesOf(*plan));
   SharedState state(plan->size());
-  if (options->supervise && !options->doctor) return RunSupervised(*options, *plan, state);
+  const bool is_launched = place->launcher != ranks::Launcher::kNone;
+  if (is_launched) {
+    if (absl::Status status = CheckLaunched(*options); !status.ok()) return Refuse(status);
+  }
+  if (options->supervise && !options->doctor && !is_launched) return RunSupervised(*options, *plan, state);
   const NotedSignals noted(state, /*supervised=*/false);
-  return OpenAndRun(*options, *plan, options->journal, state);
+  return OpenAndRun(*options, *plan, options->journal, state, *place);
 } catch (...) {
   return Refuse(OutsideOfACase());
 }

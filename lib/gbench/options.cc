@@ -85,6 +85,8 @@ absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) {
   return axis;
 }
 
+absl::StatusOr<AxisOverride> ParseRanks(const std::string& text) { return ParseAxis(StrCat(kRanksAxis, "=", text)); }
+
 // Parses texts and appends them to a list.
 template <typename Entry, typename Parse>
 FlagTarget Appended(std::vector<Entry>& target, Parse parse) {
@@ -200,6 +202,10 @@ std::vector<FlagGroup> FlagTable(Options& o) {
         {"max_step_time", "SECONDS", Seconds(o.max_step_time), "skip longer steps (0: the suite's limit)", kCommon},
         {"case_timeout", "SECONDS", Seconds(o.case_timeout), "fail a case that takes longer (0: never)",
          kAside | kCommon},
+        {"ranks", "N1,N2", Appended(o.axes, ParseRanks), "processes of cases that run on several, as --axis=ranks=…",
+         kCommon},
+        {"rank_timeout", "SECONDS", Number(o.rank_timeout, 1, 86400),
+         "fail a case if a rank waits longer for another one", kAside},
         {"supervise", "true|false", Switch(o.supervise),
          "run the cases in a child process, so that a crash or a hang is a failed case [true]; false: for a debugger",
          kAside},

@@ -58,12 +58,13 @@ bool ConsoleIsRead() {
 class SuiteRun {
  public:
   SuiteRun(const Options& options, const std::vector<PlannedCase>& plan, std::string journal, SharedState& state,
-           Device& device)
+           Device& device, RankTeams* teams)
       : options_(options),
         journal_path_(std::move(journal)),
         state_(state),
         device_(device),
-        session_(options, device, plan, [&state] { return state.signal() != 0; }),
+        session_(
+            options, device, plan, [&state] { return state.signal() != 0; }, teams),
         output_(session_, options, state),
         progress_(std::cerr, isatty(STDERR_FILENO) != 0, TerminalWidth(STDERR_FILENO),
                   [&device] { return device.clock().HostSeconds(); }) {}
@@ -267,9 +268,9 @@ int Refuse(const absl::Status& status) {
 }
 
 int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
-             SharedState& state, Device& device) {
+             SharedState& state, Device& device, RankTeams* teams) {
   InitializeLibrary(options);
-  return SuiteRun(options, plan, journal, state, device).Run();
+  return SuiteRun(options, plan, journal, state, device, teams).Run();
 }
 
 }  // namespace roofbench

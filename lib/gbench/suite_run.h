@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "lib/device/device.h"
 #include "lib/gbench/options.h"
+#include "lib/run/rank_team.h"
 #include "lib/run/supervisor.h"
 #include "lib/suite/plan.h"
 
@@ -21,8 +22,9 @@ inline constexpr int kExitSignal = 128;  // plus the signal's number
 // Reports why the command line is refused; returns kExitRefused.
 int Refuse(const absl::Status& status);
 
-// `journal` stores finished cases, so that a later process can continue after them. Returns the exit status.
+// `journal` stores finished cases, so that a later process can continue after them. `teams` run cases of several ranks.
+// Returns the exit status.
 int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
-             SharedState& state, Device& device);
+             SharedState& state, Device& device, RankTeams* teams = nullptr);
 
 }  // namespace roofbench

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
+#include "lib/ranks/board.h"
 
 namespace roofbench {
 namespace {
@@ -29,6 +30,7 @@ bool SaysNoMemory(const std::string& what) {
 absl::Status StatusOfThrown(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   const std::string what = FirstLine(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
+  if (dynamic_cast<const ranks::ContactLost*>(&error) != nullptr) return absl::UnavailableError(what);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return absl::ResourceExhaustedError("out of memory");
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || SaysNoMemory(what)) {
     return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", what));

@@ -8,8 +8,8 @@
 
 namespace roofbench {
 
-// ResourceExhausted if an allocator ran out of memory, including those of LibTorch and oneDNN; otherwise Internal. The
-// message is a single line.
+// Unavailable if another rank was lost; ResourceExhausted if an allocator ran out of memory, including those of
+// LibTorch and oneDNN; otherwise Internal. The message is a single line.
 absl::Status StatusOfThrown(const std::exception& error);
 
 // The same for the exception that is being handled, of any type.

@@ -155,7 +155,7 @@ void Admission::Enter(const Family& family) {
   free_bytes_ = device_.FreeMemoryBytes() + OperandCache::bytes();
 }
 
-absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& cost) {
+absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& cost, int64_t ranks_here) {
   for (const workload::Dtype dtype : workload::kDtypes) {
     if (cost.Flops(dtype) <= 0) continue;
     if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
@@ -167,9 +167,10 @@ absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& 
         implementation == nullptr ? absl::OkStatus() : CheckVerified(*implementation, planned.point, device_);
     if (!verified.ok()) return verified;
   }
-  if (free_bytes_ > 0 && NeededBytes(cost) > free_bytes_) {
+  if (free_bytes_ > 0 && static_cast<double>(ranks_here) * NeededBytes(cost) > free_bytes_) {
     return absl::ResourceExhaustedError("needs more memory than is free");
   }
+  if (planned.point.Ranks() > 1) return absl::OkStatus();  // a pilot run would need the other ranks
   const double limit = MaxStepTime(*planned.family);
   if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
   const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
@@ -215,14 +216,14 @@ double Admission::UndisturbedSeconds(const timing::Step& step, std::size_t phase
   const double cpu_before = device_.clock().ProcessCpuSeconds();
   const double thread_before = thread_cpu_();
   // The fastest sample, so that one disturbance does not keep a case from running.
-  const double fastest = std::ranges::min(QuickSamples(device_, step, phases).seconds);
+  const double fastest = std::ranges::min(QuickSamples(device_.clock(), step, phases).seconds);
   const double thread = thread_cpu_() - thread_before;
   const double cpu = device_.clock().ProcessCpuSeconds() - cpu_before;
   if (!device_.SharesHostMemory() || !WasBesideOthers(watch.Finish())) return fastest;
   const auto threads = static_cast<double>(device_.threads());
   const double processors = thread > 0 ? std::clamp(cpu / thread, 1.0, threads) : threads;
   const OneThread one_thread;
-  return std::min(fastest, QuickSamples(device_, step, phases).cpu_seconds_per_step / processors);
+  return std::min(fastest, QuickSamples(device_.clock(), step, phases).cpu_seconds_per_step / processors);
 }
 
 double ThreadCpuSeconds() {

@@ -63,13 +63,17 @@ class LiveMemory {
 }  // namespace
 
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    MemorySnapshot* snapshot, bool sampled) {
+                                    MemorySnapshot* snapshot, bool sampled, RankTeam* team) {
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name, options.compile);
+  if (team != nullptr) inputs.SetGroup(team->group());
   OperandCache::BeginMeasurement();
   LiveMemory live;
   observe::PeakMemory memory(live.Listener(snapshot != nullptr ? snapshot->Listener() : nullptr));
   absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
+  if (team != nullptr) {
+    if (absl::Status status = team->Agree(first.status()); !status.ok()) return status;
+  }
   if (!first.ok()) return first.status();
   if (!first->result || !first->reference) {
     return absl::InternalError("the case gives no result and reference, so that nothing proves it right");
@@ -82,6 +86,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     const at::AutoGradMode grad(one.autograd);
     timing::IgnoredPhases ignored;
     const auto step = [&] {
+      if (one.prepare) one.prepare();
       memory.ResetPeak();
       if (snapshot != nullptr) {
         snapshot->Step(one);
@@ -93,7 +98,8 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     const double before = observe::PeakMemory::BytesNow().value_or(0);
     double peak = step();
     // State that an optimizer creates in its first step exists from the start of every later one.
-    const bool has_grown = observe::PeakMemory::BytesNow().value_or(0) > before + kVisible * peak;
+    bool has_grown = observe::PeakMemory::BytesNow().value_or(0) > before + kVisible * peak;
+    if (team != nullptr) has_grown = team->Any(has_grown);
     if (one.autograd && has_grown) peak = std::max(peak, step());
     built.peak_memory_bytes = peak + one.shared_bytes;
     // Launching a graph allocates nothing: its intermediates were allocated when it was recorded.
@@ -101,11 +107,13 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     if (snapshot != nullptr) snapshot->Finish(one, one.shared_bytes);
     if (planned.point.IsCold() && device.evictor() != nullptr) built.operands = live.Ranges();
     if (options.check) {
-      if (absl::Status status = CheckCase(one); !status.ok()) return status;
+      absl::Status status = CheckCase(one);
+      if (team != nullptr) status = team->Agree(std::move(status));
+      if (!status.ok()) return status;
     }
   }
   const bool rotates = planned.point.IsCold() && device.evictor() == nullptr;
-  const int64_t copies = rotates ? CopiesFor(copy_bytes, device) : 1;
+  const int64_t copies = rotates && team == nullptr ? CopiesFor(copy_bytes, device) : 1;
   for (int64_t i = 1; i < copies; ++i) {
     inputs.StartClone();
     absl::StatusOr<Case> clone = planned.family->BuildAt(planned.point, inputs);

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/device/device.h"
 #include "lib/run/memory_snapshot.h"
+#include "lib/run/rank_team.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/case.h"
 #include "lib/suite/plan.h"
@@ -29,8 +30,8 @@ struct BuiltCase {
 
 // Builds the case, runs a step, compares its result with the reference, and makes the copies. A case that sets its own
 // warm-up is only built, since any step would be one of those before its samples, unless it was `sampled` already.
-// `snapshot`, if given, records the build, that step and further steps.
+// `snapshot`, if given, records the build, that step and further steps. The ranks of `team` build it in step.
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    MemorySnapshot* snapshot = nullptr, bool sampled = false);
+                                    MemorySnapshot* snapshot = nullptr, bool sampled = false, RankTeam* team = nullptr);
 
 }  // namespace roofbench

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,7 +15,9 @@
 #include "lib/device/conditions/conditions_watch.h"
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/observe/ranges.h"
+#include "lib/ranks/link_meter.h"
 #include "lib/results/counters.h"
+#include "lib/run/slowest_clock.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 
@@ -33,6 +36,8 @@ constexpr double kImpossibleCacheRoof = 2;
 // Margin for noise between the chunks of the case and of the probes; larger ratios are not shares of a roof.
 constexpr double kMostShare = 1.05;
 
+constexpr double kMilliseconds = 1e3;
+
 // Rotates over the copies, which must outlive it.
 timing::Step RotatingStep(const std::vector<Case>& copies) {
   return [&copies, next = std::size_t{0}, number = int64_t{0}](timing::PhaseMarker& marker) mutable {
@@ -43,9 +48,9 @@ timing::Step RotatingStep(const std::vector<Case>& copies) {
 }
 
 // Precedes the step with device work that takes `share` of the step's time, if `share` is positive.
-timing::Step Delayed(timing::Step step, double share, Device& device, std::size_t phases) {
+timing::Step Delayed(timing::Step step, double share, Device& device, timing::Clock& clock, std::size_t phases) {
   if (share <= 0) return step;
-  return [delay = device.ExtraWork(share * timing::Median(QuickSamples(device, step, phases).seconds)),
+  return [delay = device.ExtraWork(share * timing::Median(QuickSamples(clock, step, phases).seconds)),
           step = std::move(step)](timing::PhaseMarker& marker) {
     delay();
     step(marker);
@@ -78,12 +83,22 @@ double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device&
 }
 
 timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& cost, const RunOptions& options,
-                                 Device& device) {
+                                 Device& device, SlowestClock* slowest) {
   const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
   if (!built.operands.empty()) {
-    sampling.before_step = [&built, evictor = device.evictor(), modified = ModifiedBytes(built, cost, device)] {
+    // Takes steps by this rank's clock, of which others might take more or less.
+    const double modified = slowest == nullptr ? ModifiedBytes(built, cost, device) : 0;
+    sampling.before_step = [&built, evictor = device.evictor(), modified] {
       evictor->EvictAndRefill(built.operands, modified);
+    };
+  }
+  if (one.prepare || slowest != nullptr) {
+    sampling.before_sample = [&built, slowest] {
+      for (const Case& copy : built.copies) {
+        if (copy.prepare) copy.prepare();
+      }
+      if (slowest != nullptr) slowest->BeginSample();
     };
   }
   sampling.least_samples = one.least_samples;
@@ -95,7 +110,7 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
 
 // Runs the step for at least `seconds`, as `sampling` would, and returns what that says of its first steps.
 timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::SampleOptions sampling, std::size_t phases,
-                          Device& device, const std::function<bool()>& interrupted) {
+                          timing::Clock& clock, const std::function<bool()>& interrupted) {
   sampling.warmup_iters = 0;
   sampling.min_samples = sampling.least_samples = 1;
   sampling.max_samples = int64_t{1} << 40;  // never
@@ -103,15 +118,24 @@ timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::Samp
   sampling.max_time = sampling.max_wall = seconds;
   sampling.target_ci = -1;
   sampling.interrupted = interrupted;
-  return timing::TakeSamples(device.clock(), step, static_cast<int>(phases), nullptr, sampling);
+  return timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, sampling);
+}
+
+timing::Clock& ClockOf(Device& device, SlowestClock* slowest) {
+  return slowest == nullptr ? device.clock() : static_cast<timing::Clock&>(*slowest);
+}
+
+std::function<double()> OtherCpuOf(const RankTeam* team) {
+  if (team == nullptr) return {};
+  return [team] { return team->OtherCpuSeconds(); };
 }
 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
-                       Outcome& outcome) {
+                       SlowestClock* slowest, RankTeam* team, Outcome& outcome) {
   const auto ends = [&] { return interrupted && interrupted(); };
   for (int attempt = 0;; ++attempt) {
-    ConditionsWatch watch(device);
+    ConditionsWatch watch(device, OtherCpuOf(team));
     sampling.interrupted = [&] {
       watch.Poll();
       return ends();
@@ -122,11 +146,12 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     static const JoulesRead kNone;
     const bool is_fine = device.SharesHostMemory();
     const bool is_probed = probe && sampling.roof_share > 0;
-    EnergyClock clock(device.clock(), is_fine || !is_probed ? joules : kNone, is_fine ? 0.02 : 2);
-    sampling.warmed_up = [&range, &clock] {
+    EnergyClock clock(ClockOf(device, slowest), is_fine || !is_probed ? joules : kNone, is_fine ? 0.02 : 2);
+    sampling.warmed_up = [&range, &clock, slowest] {
       range.reset();
       range.emplace("measure");
       clock.Restart();
+      if (slowest != nullptr) slowest->Restart();
     };
     outcome.samples = timing::TakeSamples(clock, step, static_cast<int>(outcome.phases.size()), probe, sampling);
     range.reset();
@@ -134,7 +159,9 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     if (const std::optional<double> watts = clock.Watts()) {
       outcome.joules_per_step = *watts * timing::Median(outcome.samples.seconds);
     }
-    if (!outcome.conditions.throttled || attempt == kThermalRetries || ends()) return;
+    const bool throttled = outcome.conditions.throttled;
+    const bool again = team == nullptr ? throttled : team->Any(throttled);
+    if (!again || attempt == kThermalRetries || ends()) return;
     device.WaitUntilCool();
   }
 }
@@ -178,6 +205,21 @@ std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
   return roofs;
 }
 
+// The roof of what ranks have to send, as long messages after each other: the rate of the case's bytes. Without a probe
+// where they compute as well: one on a single rank would measure the others' waiting.
+RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group) {
+  RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kLink, .name = "link"};
+  if (cost.link_messages <= 0 || !cost.operations.empty()) return gauge;
+  gauge.peaks.link = gauge.calibrated_rate = 1;
+  const auto meter =
+      std::make_shared<ranks::LinkMeter>(group, static_cast<int64_t>(cost.bus_bytes / cost.link_messages));
+  gauge.probe = [meter, bytes = cost.bus_bytes, messages = cost.link_messages](double seconds) {
+    const double allowed = meter->Measure(seconds).Seconds(messages, bytes);
+    return allowed > 0 ? bytes / allowed : 0;
+  };
+  return gauge;
+}
+
 enum class RoofVerdict {
   kPlausible,
   // The case ran above the roof probed with it, but not above the highest rate read in this run: other programs
@@ -203,20 +245,30 @@ RoofVerdict JudgeRoof(const RoofGauge& gauge, CacheState cache, const Outcome& o
 }  // namespace
 
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
-                        const std::function<bool()>& interrupted, Outcome& outcome) {
+                        const std::function<bool()>& interrupted, Outcome& outcome, RankTeam* team) {
   const Case& first = built.first();
   outcome.phases = first.phases;
-  const RoofGauge gauge = device.Gauge(outcome.cost, cache);
+  std::optional<SlowestClock> ranks_clock;
+  if (team != nullptr) ranks_clock.emplace(device.clock(), *team->group(), interrupted, OtherCpuOf(team));
+  SlowestClock* const slowest = ranks_clock ? &*ranks_clock : nullptr;
+  timing::Clock& clock = ClockOf(device, slowest);
+  const std::function<bool()> ends = slowest == nullptr ? interrupted : [slowest] { return slowest->interrupted(); };
+  const RoofGauge gauge = team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, *team->group());
   outcome.roof_name = gauge.name;
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
-  const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
-  const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device);
+  const timing::Step step =
+      Delayed(RotatingStep(built.copies), options.injected_delay, device, clock, outcome.phases.size());
+  const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device, slowest);
   std::optional<timing::Samples> before;
   if (options.min_warmup_time > 0 && !first.warmup_iters) {
-    before = WarmUpFor(options.min_warmup_time, step, sampling, outcome.phases.size(), device, interrupted);
+    before = WarmUpFor(options.min_warmup_time, step, sampling, outcome.phases.size(), clock, ends);
   }
-  SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, interrupted, outcome);
+  SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, ends, slowest, team, outcome);
+  if (slowest != nullptr) {
+    outcome.figures.emplace_back("rank_skew_ms", kMilliseconds * slowest->SkewSeconds());
+    outcome.figures.emplace_back("last_rank", slowest->LastRank());
+  }
   if (before) {
     outcome.samples.first_step_seconds = before->first_step_seconds;
     outcome.samples.warmup_steps += static_cast<int64_t>(before->seconds.size()) * before->steps_per_sample;
@@ -231,8 +283,8 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (verdict == RoofVerdict::kPlausible) return absl::OkStatus();
   const double share = timing::Median(outcome.roof_ratios);
   outcome.disturbed = true;
-  // With other programs running, this does not prove an error.
-  if (verdict == RoofVerdict::kDisturbed || !outcome.noise.empty()) return absl::OkStatus();
+  // With other programs running, and between ranks, this does not prove an error.
+  if (verdict == RoofVerdict::kDisturbed || !outcome.noise.empty() || team != nullptr) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the case ran at ", share, " of the measured ", outcome.roof_name,
                                           " roof, which cannot be: its cost or the probe is wrong"));
 }
@@ -245,7 +297,7 @@ std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) 
   });
 }
 
-timing::Samples QuickSamples(Device& device, const timing::Step& step, std::size_t phases) {
+timing::Samples QuickSamples(timing::Clock& clock, const timing::Step& step, std::size_t phases) {
   timing::SampleOptions few;
   few.warmup_iters = 1;
   few.min_samples = 3;
@@ -253,7 +305,7 @@ timing::Samples QuickSamples(Device& device, const timing::Step& step, std::size
   few.max_time = 0.02;
   few.max_warmup_time = 0.01;
   few.max_wall = 1;
-  return timing::TakeSamples(device.clock(), step, static_cast<int>(phases), nullptr, few);
+  return timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, few);
 }
 
 }  // namespace roofbench

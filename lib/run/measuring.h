@@ -14,14 +14,15 @@ namespace roofbench {
 
 // Fills in the fields derived from samples: times, phases, conditions, noise, ratios to the roof. `outcome` must
 // contain its cost. A case slowed down by heat is sampled again after a pause. `interrupted` is polled between samples.
+// The ranks of `team` sample it in step, without probes of a roof.
 // Returns DataLoss if a case ran so far above its roof that its cost or the probe must be wrong.
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
-                        const std::function<bool()>& interrupted, Outcome& outcome);
+                        const std::function<bool()>& interrupted, Outcome& outcome, RankTeam* team = nullptr);
 
 // Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
 std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome);
 
 // Times a warm step with a few samples, for decisions rather than results.
-timing::Samples QuickSamples(Device& device, const timing::Step& step, std::size_t phases);
+timing::Samples QuickSamples(timing::Clock& clock, const timing::Step& step, std::size_t phases);
 
 }  // namespace roofbench

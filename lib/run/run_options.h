@@ -64,7 +64,8 @@ struct RunOptions : Selection {
 
   std::string journal;
   bool resume = false;
-  double case_timeout = 0;  // seconds; 0: none
+  double case_timeout = 0;   // seconds; 0: none
+  double rank_timeout = 60;  // seconds that a rank waits for another one
 
   // The program's contract, in every result, as JSON (ContractJson); empty: none.
   std::string contract;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/session.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <exception>
 #include <optional>
@@ -42,12 +44,13 @@ void EndBy(const absl::Status& status, Outcome& outcome) {
 }  // namespace
 
 Session::Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan,
-                 std::function<bool()> interrupted)
+                 std::function<bool()> interrupted, RankTeams* teams)
     : options_(options),
       device_(device),
       plan_(std::move(plan)),
       reference_(hardware::FindDatasheet(options.reference)),
       interrupted_(std::move(interrupted)),
+      teams_(teams),
       admission_(options, device),
       outcomes_(plan_.size()) {}
 
@@ -71,14 +74,30 @@ const Outcome& Session::Add(std::size_t index, Outcome outcome) {
 
 absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.cost = planned.family->CostOf(planned.point);
-  if (absl::Status status = admission_.Check(planned, outcome.cost); !status.ok()) return status;
+  const int64_t ranks = planned.point.Ranks();
+  const int64_t ranks_here = teams_ == nullptr ? ranks : teams_->RanksHere(ranks);
+  if (absl::Status status = admission_.Check(planned, outcome.cost, ranks_here); !status.ok()) return status;
+  if (ranks == 1) return MeasureWith(nullptr, planned, outcome);
+  if (teams_ == nullptr)
+    return absl::UnimplementedError(absl::StrCat("needs ", ranks, " ranks, and this is one process"));
+  const absl::StatusOr<RankTeam*> team = teams_->For(ranks);
+  if (!team.ok()) return team.status();
+  const auto index = static_cast<std::size_t>(&planned - plan_.data());
+  return (*team)->Lead(index, [&] { return MeasureWith(*team, planned, outcome); });
+}
+
+absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Outcome& outcome) {
+  std::optional<ThreadShare> share;
+  if (team != nullptr) share.emplace(device_.threads(), team->ranks_here());
   const Fp32Scope fp32(outcome.cost.Flops(workload::Dtype::kTf32) > 0);
   const hardware::ProcessMemory process;
   // Memory shared by cases of this family is either part of the prediction or can be freed.
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
   std::optional<MemorySnapshot> snapshot;
-  if (!options_.memory_snapshot.empty() && outcome.repetition == 0) snapshot.emplace(device_, options_.profile.steps);
-  absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr);
+  const bool is_first = outcome.repetition == 0 && team == nullptr;
+  if (!options_.memory_snapshot.empty() && is_first) snapshot.emplace(device_, options_.profile.steps);
+  absl::StatusOr<BuiltCase> built =
+      BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/false, team);
   if (!built.ok()) return built.status();
   const Case& first = built->first();
   const bool sets_warmup = first.warmup_iters.has_value();
@@ -89,8 +108,15 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.parameters = first.parameters;
 
   const CacheState cache = planned.point.IsCold() ? CacheState::kCold : CacheState::kWarm;
-  const absl::Status sampled = SampleCase(*built, cache, options_, device_, interrupted_, outcome);
-  if (first.warmup_iters && options_.check) {
+  const absl::Status sampled = SampleCase(*built, cache, options_, device_, interrupted_, outcome, team);
+  if (team != nullptr && options_.check) {
+    // A rank whose results were right at first may have lost step with the others.
+    const at::AutoGradMode grad(first.autograd);
+    timing::IgnoredPhases ignored;
+    if (first.prepare) first.prepare();
+    first.step(ignored);
+  }
+  if ((first.warmup_iters || team != nullptr) && options_.check) {
     if (absl::Status status = CheckCase(first); !status.ok()) return status;
   }
   if (first.text) outcome.text = first.text();
@@ -104,16 +130,18 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   }
   for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
   admission_.Learn(planned, outcome);
-  const bool is_over = interrupted_ && interrupted_();
+  const bool is_over =
+      team == nullptr ? interrupted_ && interrupted_() : outcome.samples.stop == timing::StopReason::kInterrupted;
   if (sets_warmup && !is_over) {
     // Measuring and recording memory takes steps of its own, which would count in the warm-up: a second build has them.
     built = absl::CancelledError("");  // frees the first
     if (wants_snapshot) snapshot.emplace(device_, options_.profile.steps);
     try {
-      built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/true);
+      built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/true, team);
     } catch (...) {
       built = StatusOfThrown();
     }
+    if (team != nullptr && !built.ok()) return built.status();
     if (built.ok()) {
       outcome.peak_memory_bytes = built->peak_memory_bytes;
     } else {
@@ -127,7 +155,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
   if (sampled.ok() && built.ok() && !is_over) {
     if (snapshot) ReportLost(snapshot->Write(options_.memory_snapshot, outcome));
-    if (!options_.profile.folder.empty() && outcome.repetition == 0) {
+    if (!options_.profile.folder.empty() && is_first) {
       ReportLost(ProfileCase(planned, *built, options_.profile, device_, outcome));
     }
   }
@@ -156,6 +184,19 @@ void Session::EndCase(Outcome& outcome) {
   } catch (const std::exception& error) {
     const bool blameless = outcome.verdict == Verdict::kMeasured || outcome.verdict == Verdict::kSkipped;
     if (blameless) End(outcome, Verdict::kFailed, FirstLine(error.what()));
+  }
+}
+
+void Session::Follow(RankTeam& team) {
+  while (const std::optional<std::size_t> index = team.NextCase()) {
+    const PlannedCase& planned = plan_.at(*index);
+    Outcome outcome{.name = planned.name, .cost = planned.family->CostOf(planned.point)};
+    OperandCache::Enter(planned.family->name());
+    if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
+    // Rank 0 reports what all agree on.
+    team.Follow([&] { return MeasureWith(&team, planned, outcome); }).IgnoreError();
+    hardware::LiftMemoryLimit();
+    EndCase(outcome);
   }
 }
 

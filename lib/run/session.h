@@ -11,6 +11,7 @@
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
 #include "lib/run/admission.h"
+#include "lib/run/rank_team.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/plan.h"
 
@@ -18,8 +19,9 @@ namespace roofbench {
 
 class Session {
  public:
-  // `interrupted` is polled between samples and between cases.
-  Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan, std::function<bool()> interrupted);
+  // `interrupted` is polled between samples and between cases. Without `teams`, cases of several ranks are skipped.
+  Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan, std::function<bool()> interrupted,
+          RankTeams* teams = nullptr);
 
   // Adds outcomes that an earlier process of this run finished: Run returns each once, instead of measuring.
   // Outcomes are matched by their names in the plan.
@@ -28,6 +30,10 @@ class Session {
   // Runs the next repetition of a case: predicts, builds, checks, samples. Never throws: errors set the verdict of the
   // outcome. The reference stays valid for the lifetime of the session.
   const Outcome& Run(std::size_t index);
+
+  // On the other ranks, instead of Run: runs the cases that rank 0 chooses from the same plan, until it has no more.
+  // Throws ranks::ContactLost if rank 0 is gone.
+  void Follow(RankTeam& team);
 
   const std::vector<PlannedCase>& plan() const { return plan_; }
   // Outcomes of a case, by repetition; empty if it has not run.
@@ -48,8 +54,10 @@ class Session {
   const Outcome& Add(std::size_t index, Outcome outcome);
   // Measures unless the run was interrupted, and converts errors to a verdict.
   void RunHere(const PlannedCase& planned, Outcome& outcome);
-  // Builds, checks and samples; fills `outcome`. Errors are returned; exceptions propagate.
+  // Decides whether the case runs, and with which ranks. Errors are returned; exceptions propagate.
   absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
+  // Builds, checks and samples, in step with the ranks of `team`; fills `outcome`.
+  absl::Status MeasureWith(RankTeam* team, const PlannedCase& planned, Outcome& outcome);
   void ReportLost(const absl::Status& profiled);
   // Lets the device recover, which may reveal asynchronous errors.
   void EndCase(Outcome& outcome);
@@ -59,6 +67,7 @@ class Session {
   const std::vector<PlannedCase> plan_;
   const hardware::Datasheet* reference_;
   std::function<bool()> interrupted_;
+  RankTeams* const teams_;
   Admission admission_;
   std::vector<std::deque<Outcome>> outcomes_;                // by index in the plan; a deque keeps references valid
   std::map<std::pair<std::size_t, int>, Outcome> restored_;  // by index and repetition

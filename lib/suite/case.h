@@ -73,6 +73,9 @@ struct StepEffects {
 
 struct Case {
   CaseStep step = {};
+  // Called before the checked step and before each sample, outside of the timed part: restores operands that steps
+  // overwrite. A sample of a short step repeats the step without it.
+  std::function<void()> prepare = {};
   // Names of the phases that the step marks, in index order. Counters are called <phase>_ms.
   std::vector<std::string> phases = {};
   // The result of the last step, and the same in a higher precision. Both are called once, before timing.

@@ -55,6 +55,7 @@ constexpr std::pair<std::string_view, std::string_view> kImplementationDocs[] = 
     {"graph", "eager, recorded once as a CUDA graph"},
     {"naive", "its operations one by one, LibTorch's"},
     {"sdpa", "LibTorch's scaled_dot_product_attention"},
+    {"gloo", "LibTorch's process group over Gloo, by TCP"},
     {"stream", "the loop that the memory roof is measured with"},
 };
 

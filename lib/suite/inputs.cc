@@ -17,9 +17,20 @@
 
 namespace roofbench {
 
+namespace {
+
+// Cases refer to it after their inputs are gone.
+const std::shared_ptr<ranks::Group>& Alone() {
+  static const std::shared_ptr<ranks::Group> alone = ranks::MakeAlone();
+  return alone;
+}
+
+}  // namespace
+
 Inputs::Inputs(Device& device, uint64_t seed, const std::string& name, const CompileOptions& compile)
     : device_(device),
       compile_(compile),
+      group_(Alone()),
       generator_(NewGenerator(at::kCPU, seed ^ PortableHash(name))),
       device_generator_(device.torch_device().is_cpu()
                             ? generator_

@@ -7,10 +7,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/aten/storage_type.h"
+#include "lib/ranks/group.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench {
@@ -31,6 +34,10 @@ class Inputs {
 
   Device& device() const { return device_; }
   const CompileOptions& compile_options() const { return compile_; }
+  // The ranks that build this case together, each with the same data; one rank unless SetGroup was called. The group
+  // lives as long as the case.
+  ranks::Group& group() const { return *group_; }
+  void SetGroup(std::shared_ptr<ranks::Group> group) { group_ = std::move(group); }
   // Adds the time spent compiling a part of the copy.
   void AddCompileSeconds(double seconds) { compile_seconds_ += seconds; }
   double compile_seconds() const { return compile_seconds_; }
@@ -62,6 +69,7 @@ class Inputs {
 
   Device& device_;
   const CompileOptions compile_;
+  std::shared_ptr<ranks::Group> group_;
   double compile_seconds_ = 0;
   at::Generator generator_;         // on the host, for tensors that a case makes itself
   at::Generator device_generator_;  // the same generator on a processor

@@ -57,6 +57,7 @@ constexpr std::pair<const char*, const char*> kSharedAxisDocs[] = {
      "what is timed: forward (recording gradients as training does), inference (not recording), backward, "
      "forward_backward, step (with the optimizer)"},
     {kCacheAxis, "cold: operands come from memory; warm: as the last step left them"},
+    {kRanksAxis, "processes that run each step together"},
 };
 
 }  // namespace
@@ -97,6 +98,8 @@ workload::Dtype Point::Dtype() const {
 }
 
 bool Point::IsCold() const { return Text(kCacheAxis) == kCold; }
+
+int64_t Point::Ranks() const { return Has(kRanksAxis) ? Int(kRanksAxis) : 1; }
 
 std::string Point::Name() const {
   std::string name = family_;

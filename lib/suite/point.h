@@ -72,6 +72,9 @@ class Point {
   // Whether a step reads its operands from memory rather than a cache (the axis cache, which every family has).
   bool IsCold() const;
 
+  // The processes that run a step together (the axis ranks, if the family has it): 1 or more.
+  int64_t Ranks() const;
+
   // "matmul/impl:eager/dtype:fp32/n:1024": the key of the case's history.
   std::string Name() const;
 
@@ -104,6 +107,7 @@ inline constexpr char kDtypeAxis[] = "dtype";
 inline constexpr char kPrecisionAxis[] = "precision";
 inline constexpr char kPassAxis[] = "pass";
 inline constexpr char kCacheAxis[] = "cache";
+inline constexpr char kRanksAxis[] = "ranks";
 
 // Values of `pass`. A forward pass records gradients as in training; inference does not.
 inline constexpr char kForward[] = "forward";

@@ -147,7 +147,7 @@ class Sampler {
         recorder_(clock, phases),
         // Work before a step would be timed with it where several steps share a sample.
         shortest_sample_(options.before_step ? 0 : options.floor_multiple * clock.FloorSeconds()),
-        start_marks_(options.before_step ? 1 : 0),
+        start_marks_(options.before_step || options.before_sample ? 1 : 0),
         start_(clock.HostSeconds()) {
     const auto reserved = static_cast<std::size_t>(std::min(options.max_samples, kReservedSamples));
     result_.seconds.reserve(reserved);
@@ -202,7 +202,7 @@ class Sampler {
     double preparing_cpu_seconds = 0;
     clock_.Mark();
     for (std::size_t sample = 0; sample < samples; ++sample) {
-      if (options_.before_step) preparing_cpu_seconds += BeforeStep();
+      if (start_marks_ > 0) preparing_cpu_seconds += BeforeSample();
       for (std::size_t step = 0; step < steps; ++step) recorder_.Run(step_);
       if (phase_marks == 0) clock_.Mark();
     }
@@ -225,10 +225,11 @@ class Sampler {
     return {.marks = marks, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
   }
 
-  // Prepares a step, untimed, and returns the CPU seconds of that.
-  double BeforeStep() {
+  // Prepares a sample, untimed, and returns the CPU seconds of that.
+  double BeforeSample() {
     const double cpu_start = clock_.ProcessCpuSeconds();
-    options_.before_step();
+    if (options_.before_step) options_.before_step();
+    if (options_.before_sample) options_.before_sample();
     const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start;
     clock_.Mark();
     return cpu_seconds;

@@ -55,6 +55,8 @@ struct SampleOptions {
   std::function<void()> warmed_up = {};
   // Called before every step, untimed: evicts the operands from the caches. Each sample is then one step.
   std::function<void()> before_step = {};
+  // Called before every sample, untimed and after before_step: brings several processes to the same point.
+  std::function<void()> before_sample = {};
 };
 
 enum class StopReason { kConverged, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };

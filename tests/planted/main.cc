@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failures of every kind, between successful cases: a program that tests the harness.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -84,6 +85,39 @@ const Registration kPlanted = FamilyOf<Operands>("planted", "what goes wrong")
                                           o.y.copy_(o.x).add_(o.how == "wrong" ? 1.001 : 1.0);
                                         })
                                   .Points(Suite::kQuick, {{"how", kHow}, {"cache", {kWarm}}});
+
+// What goes wrong on one of several ranks.
+struct RankOperands {
+  std::string how;
+  at::Tensor y;
+  ranks::Group* group;
+};
+
+absl::StatusOr<RankOperands> MakeRank(const Point& at, Inputs& in) {
+  ranks::Group& group = in.group();
+  std::cerr << "rank " << group.rank() << " is " << getpid() << std::endl;
+  const std::string how = at.Text("how");
+  if (how == "refuses" && group.rank() == 1) return absl::UnimplementedError("no kernel for this");
+  return RankOperands{how, in.Empty({1024}, workload::Dtype::kFp32), &group};
+}
+
+const std::vector<std::string> kRankHow = {"good", "throws", "refuses", "wrong", "killed", "exits", "hangs", "last"};
+
+const Registration kPlantedRanks =
+    FamilyOf<RankOperands>("planted_ranks", "what goes wrong on one of several ranks")
+        .Choice("how", kRankHow)
+        .Size(kRanksAxis)
+        .Work([](const Point&) { return workload::CopyStream{4096}.Cost(); })
+        .Operands(MakeRank)
+        .Reference([](const RankOperands& o) { return at::full({1024}, o.group->size(), at::kDouble); })
+        .Impl("eager",
+              [](RankOperands& o) {
+                o.y.fill_(1);
+                if (o.group->rank() == o.group->size() - 1) Misbehave(o.how);
+                o.group->AllReduce(o.y);
+                if (o.group->rank() == 1 && o.how == "wrong") o.y.add_(1);
+              })
+        .Points(Suite::kFull, {{"how", kRankHow}, {kRanksAxis, {2}}, {"cache", {kWarm}}});
 
 }  // namespace
 }  // namespace roofbench

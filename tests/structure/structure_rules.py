@@ -29,7 +29,8 @@ ARROWS: dict[str, set[str]] = {
     "aten": {"kernels", "workload"},
     "models": {"aten", "base", "observe"},
     "device": {"aten", "base", "hardware", "observe"},
-    "suite": {"device"},
+    "ranks": {"base"},
+    "suite": {"device", "ranks"},
     "results": {"suite"},
     "run": {"observe", "results"},
     "gbench": {"run"},
@@ -37,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
 }
 
 
-ABOVE_ATEN = {"aten", "observe", "models", "device", "suite", "results", "run", "gbench", "benchmarks"}
+ABOVE_ATEN = {"aten", "observe", "models", "device", "ranks", "suite", "results", "run", "gbench", "benchmarks"}
 
 
 class Package(NamedTuple):
@@ -50,6 +51,8 @@ class Package(NamedTuple):
 
 PACKAGES = [
     Package("Google Benchmark", re.compile(r"benchmark/"), {"gbench"}),
+    Package("c10d", re.compile(r"torch/csrc/distributed/"), {"ranks"}),
+    Package("Gloo", re.compile(r"gloo/"), {"ranks"}),
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), ABOVE_ATEN),
     Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base"}),
     Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base"}),

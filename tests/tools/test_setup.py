@@ -174,6 +174,20 @@ def test_bench_asks_with_the_size_of_libtorch_and_only_on_a_terminal(machine: Ma
     assert INSTALLATION not in machine.called()
 
 
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("apt", ["exit 0", "exit 100"])
+def test_an_optional_package_is_installed_where_it_exists_and_never_missed(
+    machine: Machine, listed: bool, apt: str
+) -> None:
+    machine.command("dpkg-query", 'shift 3; for package in "$@"; do echo "$package=installed"; done | grep -v gloo')
+    machine.command("apt-cache", f"exit {0 if listed else 100}")
+    machine.command("apt-get", apt)
+    machine.command("id", "echo 0")
+    assert machine.run("bench").returncode == 0
+    install = "apt-get install -y -qq --no-install-recommends libgloo-dev"
+    assert (install in machine.called()) == listed
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "user"),
     [(["--yes", "release"], {}, 1000), ([], {"CI": "true"}, 1000), ([], {}, 0)],

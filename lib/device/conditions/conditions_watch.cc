@@ -2,6 +2,7 @@
 #include "lib/device/conditions/conditions_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/timing/statistics.h"
 
@@ -19,11 +20,12 @@ bool Grew(std::optional<double> before, std::optional<double> after) { return be
 
 }  // namespace
 
-ConditionsWatch::ConditionsWatch(Device& device)
+ConditionsWatch::ConditionsWatch(Device& device, std::function<double()> other_cpu)
     : device_(device),
+      other_cpu_(std::move(other_cpu)),
       before_(device.ReadConditions()),
       start_(device.clock().HostSeconds()),
-      own_start_(device.clock().ProcessCpuSeconds()) {
+      own_start_(OwnCpuSeconds()) {
   if (!device_.ConditionsAreMomentary()) return;
   device_.clock().WhileBusy([this] {
     const Conditions now = device_.ReadConditions();
@@ -34,6 +36,10 @@ ConditionsWatch::ConditionsWatch(Device& device)
 }
 
 ConditionsWatch::~ConditionsWatch() { device_.clock().WhileBusy(nullptr); }
+
+double ConditionsWatch::OwnCpuSeconds() const {
+  return device_.clock().ProcessCpuSeconds() + (other_cpu_ ? other_cpu_() : 0);
+}
 
 void ConditionsWatch::Note(const Conditions& now) {
   thermal_ = thermal_ || now.thermal;
@@ -48,7 +54,7 @@ void ConditionsWatch::Poll() {
 
 MeasuredConditions ConditionsWatch::Finish() {
   const double wall = device_.clock().HostSeconds() - start_;
-  const double own = device_.clock().ProcessCpuSeconds() - own_start_;
+  const double own = OwnCpuSeconds() - own_start_;
   const Conditions after = device_.ReadConditions();
   Note(after);
   MeasuredConditions conditions;

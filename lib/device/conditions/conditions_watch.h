@@ -2,6 +2,7 @@
 // Follows what else the machine does while a case is sampled.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct MeasuredConditions {
 
 class ConditionsWatch {
  public:
-  explicit ConditionsWatch(Device& device);
+  // `other_cpu`: CPU seconds of further processes that belong to the case.
+  explicit ConditionsWatch(Device& device, std::function<double()> other_cpu = {});
   ConditionsWatch(const ConditionsWatch&) = delete;
   ConditionsWatch& operator=(const ConditionsWatch&) = delete;
   ~ConditionsWatch();
@@ -33,9 +35,11 @@ class ConditionsWatch {
   MeasuredConditions Finish();
 
  private:
+  double OwnCpuSeconds() const;
   void Note(const Conditions& now);
 
   Device& device_;
+  const std::function<double()> other_cpu_;
   const Conditions before_;
   const double start_;      // on the host
   const double own_start_;  // processor time

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/ranks/group.h"
+
+#include <cstdlib>
+#include <deque>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#ifdef USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#endif
+
+namespace roofbench::ranks {
+namespace {
+
+class Alone final : public Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string backend() const override { return "none"; }
+
+  void AllReduce(at::Tensor& /*tensor*/) override {}
+  void AllGather(at::Tensor& output, const at::Tensor& input) override { Copy(output, input); }
+  void ReduceScatter(at::Tensor& output, const at::Tensor& input) override { Copy(output, input); }
+  void Broadcast(at::Tensor& /*tensor*/, int /*root*/) override {}
+  void AllToAll(at::Tensor& output, const at::Tensor& input) override { Copy(output, input); }
+  void Send(const at::Tensor& tensor, int /*to*/) override { sent_.push_back(tensor.clone()); }
+  void Receive(at::Tensor& tensor, int /*from*/) override {
+    if (sent_.empty()) throw ContactLost("a group of one rank receives only what it has sent");
+    Copy(tensor, sent_.front());
+    sent_.pop_front();
+  }
+  void SendReceive(const at::Tensor& sent, int /*to*/, at::Tensor& received, int /*from*/) override {
+    Copy(received, sent);
+  }
+  void Barrier() override {}
+
+ private:
+  static void Copy(at::Tensor& to, const at::Tensor& from) { to.view({-1}).copy_(from.view({-1})); }
+
+  std::deque<at::Tensor> sent_;
+};
+
+#ifdef USE_C10D_GLOO
+constexpr int kTag = 0;
+
+class Gloo final : public Group {
+ public:
+  explicit Gloo(c10::intrusive_ptr<c10d::ProcessGroupGloo> group) : group_(std::move(group)) {}
+
+  int rank() const override { return group_->getRank(); }
+  int size() const override { return group_->getSize(); }
+  std::string backend() const override { return "gloo"; }
+
+  void AllReduce(at::Tensor& tensor) override {
+    Wait("all-reduce", [&] { return group_->allreduce(tensors_ = {tensor}); });
+  }
+  void AllGather(at::Tensor& output, const at::Tensor& input) override {
+    at::Tensor in = input;
+    Wait("all-gather", [&] { return group_->_allgather_base(output, in); });
+  }
+  void ReduceScatter(at::Tensor& output, const at::Tensor& input) override {
+    at::Tensor in = input;
+    Wait("reduce-scatter", [&] { return group_->_reduce_scatter_base(output, in); });
+  }
+  void Broadcast(at::Tensor& tensor, int root) override {
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    Wait("broadcast", [&] { return group_->broadcast(tensors_ = {tensor}, options); });
+  }
+  void AllToAll(at::Tensor& output, const at::Tensor& input) override {
+    at::Tensor in = input;
+    std::vector<int64_t> equal_parts;
+    Wait("all-to-all", [&] { return group_->alltoall_base(output, in, equal_parts, equal_parts); });
+  }
+  void Send(const at::Tensor& tensor, int to) override {
+    Wait("send", [&] { return group_->send(tensors_ = {tensor}, to, kTag); });
+  }
+  void Receive(at::Tensor& tensor, int from) override {
+    Wait("receive", [&] { return group_->recv(tensors_ = {tensor}, from, kTag); });
+  }
+  void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) override {
+    std::vector<at::Tensor> out = {sent};
+    Wait("send and receive", [&] {
+      const auto receiving = group_->recv(tensors_ = {received}, from, kTag);
+      group_->send(out, to, kTag)->wait();
+      return receiving;
+    });
+  }
+  void Barrier() override {
+    Wait("barrier", [&] { return group_->barrier(); });
+  }
+
+ private:
+  // Gloo's own exceptions are runtime errors; those of wrong arguments are not.
+  template <typename Start>
+  void Wait(const char* name, Start start) try {
+    start()->wait();
+    tensors_.clear();
+  } catch (const std::runtime_error& error) {
+    throw ContactLost(absl::StrCat(name, " failed on rank ", rank(), ": ", error.what()));
+  }
+
+  const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::vector<at::Tensor> tensors_;  // c10d takes a reference to a list
+};
+
+std::shared_ptr<gloo::transport::Device> DeviceOf(bool local) {
+  if (local) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface != nullptr) {
+    return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
+  }
+  return c10d::ProcessGroupGloo::createDefaultDevice();
+}
+#endif
+
+}  // namespace
+
+std::unique_ptr<Group> MakeAlone() { return std::make_unique<Alone>(); }
+
+#ifdef USE_C10D_GLOO
+absl::Status GlooIsBuilt() { return absl::OkStatus(); }
+
+absl::StatusOr<std::unique_ptr<Group>> MakeGloo(Board& board, const std::string& name,
+                                                std::chrono::milliseconds timeout, bool local,
+                                                const Board::GivesUp& gives_up) try {
+  // Gloo itself does not tell which rank it waits for.
+  const std::string missing = MissingRanks(board.Exchange(absl::StrCat("meet/", name), "", timeout, gives_up));
+  if (!missing.empty()) return absl::UnavailableError(absl::StrCat(missing, " did not come to the group ", name));
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->devices.push_back(DeviceOf(local));
+  auto store = c10::make_intrusive<c10d::PrefixStore>(
+      name, c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&board.store()));
+  return std::make_unique<Gloo>(
+      c10::make_intrusive<c10d::ProcessGroupGloo>(store, board.rank(), board.size(), std::move(options)));
+} catch (const std::exception& error) {
+  return absl::UnavailableError(absl::StrCat("no group of ", board.size(), " ranks over Gloo: ", error.what()));
+}
+#else
+absl::Status GlooIsBuilt() {
+  return absl::UnimplementedError(
+      "this build has no Gloo, by which ranks communicate: install its headers (Debian: libgloo-dev) and build again "
+      "in "
+      "a new folder");
+}
+
+absl::StatusOr<std::unique_ptr<Group>> MakeGloo(Board& /*board*/, const std::string& /*name*/,
+                                                std::chrono::milliseconds /*timeout*/, bool /*local*/,
+                                                const Board::GivesUp& /*gives_up*/) {
+  return GlooIsBuilt();
+}
+#endif
+
+}  // namespace roofbench::ranks

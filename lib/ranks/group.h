@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that compute together, and the collectives between them. The engine is that of LibTorch, c10d, which only the
+// sources of this layer see.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/ranks/board.h"
+
+namespace roofbench::ranks {
+
+// Every rank calls the same functions in the same order with tensors of the same shapes and types, contiguous. A call
+// returns when its result is in memory; it throws ContactLost if another rank left the group or takes longer than the
+// timeout.
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // "gloo", or "none" for the group of one rank.
+  virtual std::string backend() const = 0;
+
+  // Sums in place.
+  virtual void AllReduce(at::Tensor& tensor) = 0;
+  // The inputs of all ranks in their order: `output` has size() times the elements of `input`.
+  virtual void AllGather(at::Tensor& output, const at::Tensor& input) = 0;
+  // This rank's part of the sum of all inputs: `input` has size() times the elements of `output`.
+  virtual void ReduceScatter(at::Tensor& output, const at::Tensor& input) = 0;
+  virtual void Broadcast(at::Tensor& tensor, int root) = 0;
+  // Part r of `input` goes to rank r; part r of `output` comes from there.
+  virtual void AllToAll(at::Tensor& output, const at::Tensor& input) = 0;
+  virtual void Send(const at::Tensor& tensor, int to) = 0;
+  virtual void Receive(at::Tensor& tensor, int from) = 0;
+  // Both at once.
+  virtual void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) = 0;
+  // Returns when every rank has called it.
+  virtual void Barrier() = 0;
+};
+
+// A group of one rank, whose collectives copy. What it sends to itself waits there until it is received.
+std::unique_ptr<Group> MakeAlone();
+
+// OK if this build has Gloo; otherwise Unimplemented says what to install.
+absl::Status GlooIsBuilt();
+
+// The ranks of the board as a group over Gloo, whose calls wait up to `timeout`. Every rank calls it with the same
+// `name`, which is used once. `local`: all ranks are on this machine and meet at its loopback interface; otherwise at
+// the interface that GLOO_SOCKET_IFNAME names, or that of the host name. Unavailable names the ranks that did not come,
+// or gives the reason of `gives_up`.
+absl::StatusOr<std::unique_ptr<Group>> MakeGloo(Board& board, const std::string& name,
+                                                std::chrono::milliseconds timeout, bool local,
+                                                const Board::GivesUp& gives_up = {});
+
+}  // namespace roofbench::ranks

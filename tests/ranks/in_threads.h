@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks as threads of a test.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "lib/ranks/board.h"
+#include "lib/ranks/group.h"
+
+namespace roofbench::ranks {
+
+inline constexpr std::chrono::milliseconds kPatience(20'000);
+
+// Boards of `size` ranks, by rank.
+inline std::vector<std::unique_ptr<Board>> OpenBoards(int size) {
+  std::vector<std::unique_ptr<Board>> boards;
+  Place place{.launcher = Launcher::kOurs, .size = size, .serves = true};
+  for (; place.rank < size; ++place.rank, place.serves = false) {
+    boards.push_back(Board::Open(place, kPatience).value());
+    place.port = boards.front()->port();
+  }
+  return boards;
+}
+
+// Calls `work` for each rank, each in a thread of its own, and waits for all.
+inline void InThreads(std::size_t size, const std::function<void(std::size_t rank)>& work) {
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < size; ++rank) threads.emplace_back(work, rank);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The same with a group over Gloo.
+inline void InGroup(int size, const std::function<void(Group&)>& work, std::chrono::milliseconds timeout = kPatience) {
+  const std::vector<std::unique_ptr<Board>> boards = OpenBoards(size);
+  InThreads(boards.size(), [&](std::size_t rank) {
+    const std::unique_ptr<Group> group = MakeGloo(*boards[rank], "test", timeout, /*local=*/true).value();
+    work(*group);
+  });
+}
+
+}  // namespace roofbench::ranks

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/rank_team.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <string>
+
+#include "tests/ranks/in_threads.h"
+
+namespace roofbench {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Work = std::function<absl::Status(RankTeam&, std::size_t index)>;
+
+class RankTeamTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ranks::GlooIsBuilt().ok()) GTEST_SKIP() << ranks::GlooIsBuilt();
+  }
+
+  // Calls `lead` on rank 0 and `follow` on the others, each with the team of its own thread.
+  static void InTeam(int size, milliseconds timeout, const std::vector<std::string>& fingerprints,
+                     const std::function<void(absl::StatusOr<std::unique_ptr<RankTeam>>)>& each) {
+    std::promise<uint16_t> port;
+    std::shared_future<uint16_t> known = port.get_future().share();
+    ranks::InThreads(static_cast<std::size_t>(size), [&](std::size_t rank) {
+      ranks::Place place{.launcher = ranks::Launcher::kOurs, .rank = static_cast<int>(rank), .size = size};
+      const std::string& fingerprint = fingerprints[rank % fingerprints.size()];
+      if (rank > 0) {
+        place.port = known.get();
+        return each(RankTeam::Meet(place, fingerprint, timeout));
+      }
+      place.serves = true;
+      each(RankTeam::Meet(place, fingerprint, timeout, [&](uint16_t chosen) {
+        port.set_value(chosen);
+        return std::unique_ptr<ranks::RankProcesses>();
+      }));
+    });
+  }
+
+  // What rank 0 learns of `cases` cases, in which every rank does `work`.
+  static std::vector<absl::Status> Run(int size, std::size_t cases, const Work& work,
+                                       milliseconds timeout = ranks::kPatience) {
+    std::vector<absl::Status> statuses;
+    InTeam(size, timeout, {"same"}, [&](absl::StatusOr<std::unique_ptr<RankTeam>> made) {
+      RankTeam& team = **made;
+      if (team.rank() == 0) {
+        for (std::size_t index = 0; index < cases; ++index) {
+          statuses.push_back(team.Lead(index, [&] { return work(team, index); }));
+        }
+        return;
+      }
+      while (const std::optional<std::size_t> index = team.NextCase()) {
+        team.Follow([&] { return work(team, *index); }).IgnoreError();
+      }
+    });
+    return statuses;
+  }
+};
+
+TEST_F(RankTeamTest, RunsCasesInStep) {
+  std::atomic<int> runs = 0;
+  const auto statuses = Run(3, 2, [&](RankTeam& team, std::size_t index) {
+    EXPECT_EQ(team.ranks_here(), 3);
+    EXPECT_TRUE(team.Any(team.rank() == 2));
+    EXPECT_FALSE(team.Any(false));
+    runs += static_cast<int>(index + 1);
+    return team.Agree(absl::OkStatus());
+  });
+  EXPECT_THAT(statuses, ::testing::Each(absl::OkStatus()));
+  EXPECT_EQ(runs, 3 * (1 + 2));
+}
+
+TEST_F(RankTeamTest, TheFailureOfOneRankIsThatOfAll) {
+  const auto statuses = Run(3, 4, [](RankTeam& team, std::size_t index) -> absl::Status {
+    if (team.rank() == 1 && index == 0) throw std::runtime_error("the kernel broke");
+    if (team.rank() == 1 && index == 1) return absl::UnimplementedError("no kernel");
+    if (index == 2) {
+      const absl::Status agreed = team.Agree(team.rank() == 2 ? absl::DataLossError("wrong") : absl::OkStatus());
+      EXPECT_TRUE(absl::IsDataLoss(agreed)) << team.rank();
+      return agreed;
+    }
+    team.group()->Barrier();
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(statuses[0], absl::InternalError("rank 1: the kernel broke"));
+  EXPECT_EQ(statuses[1], absl::UnimplementedError("rank 1: no kernel"));
+  EXPECT_EQ(statuses[2], absl::DataLossError("rank 2: wrong"));
+  EXPECT_EQ(statuses[3], absl::OkStatus()) << "with a new group";
+}
+
+TEST_F(RankTeamTest, ARankThatHangsIsNamedAndMayReturn) {
+  std::atomic<bool> hangs = true;
+  std::vector<absl::Status> statuses;
+  InTeam(3, milliseconds(1000), {"same"}, [&](absl::StatusOr<std::unique_ptr<RankTeam>> made) {
+    RankTeam& team = **made;
+    const auto work = [&] {
+      if (team.rank() == 2) hangs.wait(true);
+      team.group()->Barrier();
+      return absl::OkStatus();
+    };
+    if (team.rank() > 0) {
+      while (team.NextCase()) team.Follow(work).IgnoreError();
+      return;
+    }
+    statuses.push_back(team.Lead(0, work));
+    hangs = false;
+    hangs.notify_all();
+    statuses.push_back(team.Lead(1, work));
+  });
+  EXPECT_THAT(statuses[0].ToString(), HasSubstr("rank 2 did not answer within 1"));
+  EXPECT_EQ(statuses[1], absl::OkStatus());
+}
+
+TEST_F(RankTeamTest, RanksWithOtherFlagsAreRefused) {
+  InTeam(2, ranks::kPatience, {"1.0\n--seed=1", "1.0\n--seed=2"},
+         [](const absl::StatusOr<std::unique_ptr<RankTeam>>& made) {
+           EXPECT_TRUE(absl::IsFailedPrecondition(made.status()));
+           EXPECT_THAT(made.status().ToString(), AllOf(HasSubstr("--seed=1"), HasSubstr("--seed=2")));
+         });
+}
+
+}  // namespace
+}  // namespace roofbench

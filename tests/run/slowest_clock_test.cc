@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/slowest_clock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/timing/sampler.h"
+#include "lib/timing/statistics.h"
+#include "tests/ranks/in_threads.h"
+#include "tests/timing/fake_clock.h"
+
+namespace roofbench {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Each;
+
+constexpr double kTiny = 1e-12;
+
+class SlowestClockTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ranks::GlooIsBuilt().ok()) GTEST_SKIP() << ranks::GlooIsBuilt();
+  }
+};
+
+// Rank 0 is first at the end of phase 0 and last at the end of the step.
+TEST_F(SlowestClockTest, EveryRankReadsTheTimesOfTheSlowest) {
+  ranks::InGroup(2, [](ranks::Group& group) {
+    timing::FakeClock own;
+    own.Advance(100.0 * group.rank());  // no rank knows the others' host time
+    SlowestClock clock(own, group, {}, [] { return 7.0; });
+    const double phases[2][2] = {{1e-3, 5e-3}, {2e-3, 1e-3}};
+    const timing::Step step = [&](timing::PhaseMarker& marker) {
+      own.Advance(phases[group.rank()][0]);
+      marker.End(0);
+      own.Advance(phases[group.rank()][1]);
+      marker.End(1);
+    };
+    timing::SampleOptions options;
+    options.roof_share = 0;
+    options.before_sample = [&] {
+      own.Advance(1e-2 * group.rank());  // untimed
+      clock.BeginSample();
+    };
+    const timing::Samples samples = timing::TakeSamples(clock, step, 2, nullptr, options);
+    EXPECT_THAT(samples.seconds, Each(DoubleNear(6e-3, kTiny)));
+    EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(2e-3, kTiny)));
+    EXPECT_THAT(samples.phase_seconds[1], Each(DoubleNear(4e-3, kTiny)));
+    EXPECT_NEAR(clock.SkewSeconds(), 3e-3, kTiny);
+    EXPECT_EQ(clock.LastRank(), 0);
+    EXPECT_DOUBLE_EQ(clock.ProcessCpuSeconds(), own.ProcessCpuSeconds() + 7);
+    clock.Restart();
+    EXPECT_EQ(clock.SkewSeconds(), 0);
+  });
+}
+
+TEST_F(SlowestClockTest, AllRanksStopWhenRankZeroWishesTo) {
+  std::vector<std::size_t> taken(2);
+  ranks::InGroup(2, [&](ranks::Group& group) {
+    timing::FakeClock own;
+    int polls = 0;
+    SlowestClock clock(
+        own, group, [&] { return group.rank() == 0 && ++polls > 6; }, [] { return 0.0; });
+    timing::SampleOptions options;
+    options.before_sample = [&] { clock.BeginSample(); };
+    options.interrupted = [&] { return clock.interrupted(); };
+    options.exact_samples = true;
+    options.max_samples = 100'000;
+    // Another number of milliseconds on each rank and in each step: only rank 0's time may count.
+    int steps = 0;
+    const timing::Step step = [&](timing::PhaseMarker&) { own.Advance(1e-3 * (1 + ++steps % (2 + group.rank()))); };
+    const timing::Samples samples = timing::TakeSamples(clock, step, 0, nullptr, options);
+    EXPECT_EQ(samples.stop, timing::StopReason::kInterrupted);
+    taken[static_cast<std::size_t>(group.rank())] = samples.seconds.size();
+  });
+  EXPECT_EQ(taken[0], taken[1]);
+}
+
+}  // namespace
+}  // namespace roofbench
