@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collectives over Gloo, with ranks that are threads of this process: right on every rank, and a fault of one rank
+// is found by its own check.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/device/cpu_device.h"
+#include "lib/ranks/group.h"
+#include "lib/suite/check.h"
+#include "lib/suite/inputs.h"
+#include "tests/benchmarks/every_case.h"
+#include "tests/ranks/in_threads.h"
+
+namespace roofbench {
+namespace {
+
+using testing::HasSubstr;
+using SharedGroup = std::shared_ptr<ranks::Group>;
+
+// Runs `body` as each rank of a group.
+void AsRanks(int size, const std::function<void(const SharedGroup&)>& body) {
+  ranks::InGroup(size, [&](ranks::Group& group) { body(SharedGroup(SharedGroup(), &group)); });
+}
+
+// The small cases of all collectives for so many ranks.
+std::vector<PlannedCase> Cases(int ranks, const std::vector<std::string>& dtypes) {
+  std::vector<PlannedCase> cases;
+  for (const char* family : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"}) {
+    const bool has_part = FamilyNamed(family).Points(Suite::kQuick)[0].Has("in_place");
+    for (const std::string& dtype : dtypes) {
+      // An element for each of 2, 3 and 4 ranks, and several of the stretches that the data repeats.
+      for (const char* bytes : {"48", "786432"}) {
+        for (const char* in_place : {"no", "yes"}) {
+          AxisValues values = {{"ranks", absl::StrCat(ranks)}, {"dtype", dtype}, {"bytes", bytes}};
+          if (has_part) values.emplace_back("in_place", in_place);
+          cases.push_back(CaseAt(family, values));
+          if (!has_part) break;
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+absl::Status StatusOf(const PlannedCase& planned, const SharedGroup& group, int steps) {
+  CpuDevice device(1);
+  Inputs inputs(device, 0, planned.name);
+  inputs.SetGroup(group);
+  const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);
+  if (!built.ok()) return built.status();
+  for (int step = 0; step < steps; ++step) RunOnce(*built);
+  return CheckCase(*built);
+}
+
+class Collectives : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (const absl::Status built = ranks::GlooIsBuilt(); !built.ok()) GTEST_SKIP() << built;
+  }
+};
+
+TEST_P(Collectives, AreRightOnEveryRank) {
+  AsRanks(GetParam(), [](const SharedGroup& group) {
+    for (const PlannedCase& planned : Cases(group->size(), {"fp32", "bf16", "fp16", "int8"})) {
+      const absl::Status status = StatusOf(planned, group, 2);
+      EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
+    }
+  });
+}
+
+// One rank that leaves out its own array, puts parts in another order, or keeps what it had.
+class FaultyGroup : public ranks::Group {
+ public:
+  explicit FaultyGroup(SharedGroup inner) : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::string backend() const override { return inner_->backend(); }
+  void AllReduce(at::Tensor& tensor) override {
+    const at::Tensor own = tensor.clone();
+    inner_->AllReduce(tensor);
+    tensor.sub_(own);
+  }
+  void AllGather(at::Tensor& output, const at::Tensor& input) override {
+    inner_->AllGather(output, input);
+    Rotate(output, input.numel());
+  }
+  void ReduceScatter(at::Tensor& output, const at::Tensor& input) override {
+    const at::Tensor own = input.narrow(0, rank() * output.numel(), output.numel()).clone();
+    inner_->ReduceScatter(output, input);
+    output.sub_(own);
+  }
+  void Broadcast(at::Tensor& tensor, int root) override {
+    at::Tensor lost = tensor.clone();
+    inner_->Broadcast(lost, root);
+  }
+  void AllToAll(at::Tensor& output, const at::Tensor& input) override {
+    inner_->AllToAll(output, input);
+    Rotate(output, input.numel() / size());
+  }
+  void SendReceive(const at::Tensor& output, int to, at::Tensor& input, int from) override {
+    inner_->SendReceive(output, to, input, from);
+    input.copy_(output);
+  }
+  void Send(const at::Tensor& tensor, int to) override { inner_->Send(tensor, to); }
+  void Receive(at::Tensor& tensor, int from) override { inner_->Receive(tensor, from); }
+  void Barrier() override { inner_->Barrier(); }
+
+ private:
+  static void Rotate(at::Tensor& output, int64_t part) { output.copy_(output.roll(part, 0).clone()); }
+
+  const SharedGroup inner_;
+};
+
+TEST_P(Collectives, AFaultOfOneRankIsFoundThere) {
+  AsRanks(GetParam(), [](const SharedGroup& group) {
+    const bool is_faulty = group->rank() == group->size() - 1;
+    const SharedGroup own = is_faulty ? std::make_shared<FaultyGroup>(group) : group;
+    for (const PlannedCase& planned : Cases(group->size(), {"fp32", "bf16", "int8"})) {
+      const absl::Status status = StatusOf(planned, own, 1);
+      if (is_faulty) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << planned.name << ": " << status;
+      } else {
+        EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(2, 3, 4));
+
+TEST(CollectivesOfOneRank, NeedTheRanksOfTheirName) {
+  const absl::Status status = StatusOf(CaseAt("all_reduce", {{"ranks", "2"}, {"bytes", "48"}}), ranks::MakeAlone(), 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("2 ranks, and this run has 1"));
+}
+
+TEST(CollectivesOfOneRank, PartsAreEqualAndElementsWhole) {
+  const CpuDevice device(1);
+  const auto support = [&](const char* family, const char* bytes) {
+    const PlannedCase planned = CaseAt(family, {{"ranks", "4"}, {"dtype", "bf16"}, {"bytes", bytes}});
+    return planned.family->SupportOf(planned.point, device);
+  };
+  EXPECT_THAT(support("all_gather", "20").message(), HasSubstr("a multiple of 8, for equal parts"));
+  EXPECT_THAT(support("all_to_all", "20").message(), HasSubstr("a multiple of 8, for equal parts"));
+  EXPECT_TRUE(support("all_reduce", "20").ok());
+  EXPECT_THAT(support("all_reduce", "21").message(), HasSubstr("a multiple of 2, for whole elements"));
+}
+
+// Stands in for one of 32 ranks, whose sums bf16 has to round: it adds up the arrays of `counted` ranks.
+class ManyRanks : public FaultyGroup {
+ public:
+  explicit ManyRanks(int counted) : FaultyGroup(ranks::MakeAlone()), counted_(counted) {}
+  int rank() const override { return 0; }
+  int size() const override { return 32; }
+  void AllReduce(at::Tensor& tensor) override {
+    const at::Tensor one = tensor.clone();
+    for (int rank = 1; rank < counted_; ++rank) tensor.add_(one * (rank + 1));
+  }
+
+ private:
+  const int counted_;
+};
+
+TEST(CollectivesOfOneRank, RoundedSumsAreNearEnough) {
+  const PlannedCase planned = CaseAt("all_reduce", {{"ranks", "32"}, {"dtype", "bf16"}, {"bytes", "4096"}});
+  const auto status = [&](int counted) { return StatusOf(planned, std::make_shared<ManyRanks>(counted), 1); };
+  EXPECT_TRUE(status(32).ok()) << status(32);
+  EXPECT_EQ(status(28).code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace roofbench
