@@ -13,7 +13,7 @@ import numpy as np
 import peer_runs.__main__ as program
 import pytest
 import torch
-from peer_runs import serving, serving_process, training, turns
+from peer_runs import collectives, serving, serving_process, training, turns
 from peer_runs.checkpoint import SHAPES, prompt_of
 from peer_runs.figures import Ratio, Row, ahead, ratio, table
 from peer_runs.peer_table import PEERS, Peer
@@ -309,6 +309,38 @@ def test_training_alternates_and_compares_medians(
     assert "2500.000 ms" in out
     assert "4000.000 ms" in out
     assert "0.62     (0.25 to 2.00 by pairs)" in out
+
+
+def test_collectives_ask_both_sides_for_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="bf16", samples=7)
+    assert collectives.run_ours("broadcast", 1024, given) == (0.25, FACTS)
+    case = "broadcast/impl:gloo/ranks:4/dtype:bf16/bytes:1024"
+    axes = {f"--axis=broadcast.{axis}" for axis in ("ranks=4", "dtype=bf16", "bytes=1024")}
+    assert axes | {f"--benchmark_filter=^{case}$", "--benchmark_min_time=7x"} <= flags_in(tmp_path)
+
+    command: list[str] = []
+
+    def output_of(asked: list[object], _: object) -> str:
+        command.extend(map(str, asked))
+        return "talk of torchrun\n" + json.dumps({"seconds": [0.5, 0.1, 0.7], "settings": {"torch": "2"}})
+
+    monkeypatch.setattr(collectives, "output_of", output_of)
+    assert collectives.run_peer("broadcast", 1024, given) == (0.5, {"torch": "2"})
+    assert "--nproc_per_node=4" in command
+    assert command[-5:] == ["broadcast", "bf16", "1024", str(turns.WARMUPS), "7"]
+
+
+def test_collectives_compare_medians_of_turns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    medians = {"ours": [1.0, 2.0], "theirs": [4.0, 2.0]}
+    monkeypatch.setattr(collectives, "run_ours", lambda *_: (medians["ours"].pop(0), {}))
+    monkeypatch.setattr(collectives, "run_peer", lambda *_: (medians["theirs"].pop(0), {}))
+    collectives.main(["all_reduce", "--bytes", "64", "--rounds=2"])
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row.split() == ["all_reduce", "64", "1500.000", "3000.000", "0.50", "0.25", "to", "1.00"]
+    with pytest.raises(SystemExit):
+        collectives.main(["reduce"])
 
 
 def test_a_process_that_fails_is_reported_by_its_last_line() -> None:

@@ -8,14 +8,16 @@ import sys
 from roofreport.terminal import say, show
 from roofreport.text import printable
 
-from peer_runs import serving, training
+from peer_runs import collectives, serving, training
 
 EXIT_UNUSABLE = 2
-USAGE = """usage: tools/peers train|decode|prefill [--help]
+STEPS = {"train": training.main, "collectives": collectives.main}
+USAGE = """usage: tools/peers train|decode|prefill|collectives [--help]
 
-  train    training steps in roofbench and PyTorch eager, alternating in fresh processes
-  decode   one more token, in roofbench and in other serving engines
-  prefill  a prompt, in the same engines"""
+  train        training steps in roofbench and PyTorch eager, alternating in fresh processes
+  decode       one more token, in roofbench and in other serving engines
+  prefill      a prompt, in the same engines
+  collectives  collectives over Gloo, in roofbench and torch.distributed"""
 
 
 def main(arguments: list[str]) -> int:
@@ -23,12 +25,12 @@ def main(arguments: list[str]) -> int:
     if verb in ("-h", "--help"):
         show(USAGE)
         return 0
-    if verb == "train":
-        training.main(rest)
+    if verb in STEPS:
+        STEPS[verb](rest)
         return 0
     if verb in serving.VERBS:
         return serving.main(verb, rest)
-    say(f"tools/peers: unknown verb '{printable(verb)}'; expected train, decode or prefill")
+    say(f"tools/peers: unknown verb '{printable(verb)}'; expected train, decode, prefill or collectives")
     return EXIT_UNUSABLE
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from roofreport.text import escaped, printable
 
-from peer_runs.turns import ALLOCATORS, WARMUPS, FailedError, count, measure_case, output_of
+from peer_runs.turns import ALLOCATORS, WARMUPS, FailedError, alternate, count, measure_case, output_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # Enough samples of a step of each family for its median.
@@ -61,14 +61,8 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
 
 
 def compare(case: str, rounds: int, settings: Settings) -> None:
-    """Fresh processes in the order A B B A, so that a slowdown of the machine affects both."""
-    sides = (run_ours, run_peer)
-    seconds: tuple[list[float], list[float]] = ([], [])
-    facts: list[dict[str, str]] = [{}, {}]
-    for turn in range(rounds):
-        for side in (0, 1) if turn % 2 == 0 else (1, 0):
-            median, facts[side] = sides[side](case, settings)
-            seconds[side].append(median)
+    """Fresh processes in turns."""
+    seconds, facts = alternate((lambda: run_ours(case, settings), lambda: run_peer(case, settings)), rounds)
     ours, theirs = (statistics.median(medians) for medians in seconds)
     pairs = [a / b for a, b in zip(*seconds, strict=True)]
     print(

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,6 +139,20 @@ def run_peer(peer: Peer, bits: str, task: Task) -> tuple[float, dict[str, str]]:
     environment = (TUNED if task.allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(task.threads)}
     lines = output_of([*command, *(f"--{name}={value}" for name, value in flags.items())], environment).splitlines()
     return float(json.loads(lines[-1])["ms"]), found
+
+
+Side = Callable[[], tuple[float, dict[str, str]]]
+
+
+def alternate(sides: tuple[Side, Side], rounds: int) -> tuple[tuple[list[float], list[float]], list[dict[str, str]]]:
+    """Figures and facts of both in the order A B B A, so that a slowdown of the machine affects both."""
+    figures: tuple[list[float], list[float]] = ([], [])
+    facts: list[dict[str, str]] = [{}, {}]
+    for turn in range(rounds):
+        for side in (0, 1) if turn % 2 == 0 else (1, 0):
+            figure, facts[side] = sides[side]()
+            figures[side].append(figure)
+    return figures, facts
 
 
 def our_settings(verb: str, bits: str) -> dict[str, str]:
