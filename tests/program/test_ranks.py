@@ -154,8 +154,9 @@ def test_no_rank_survives_the_program() -> None:
     else:
         pytest.skip(SKIPPED_WITHOUT)
     process.kill()
-    process.communicate()
+    process.wait(timeout=60)  # and not for the end of its output, which a rank that survives keeps open
     await_the_end(pids)
+    process.communicate()
 
 
 def test_ranks_that_torchrun_started(tmp_path: Path) -> None:
