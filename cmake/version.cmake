@@ -5,9 +5,9 @@ find_package(Git QUIET)
 set(version_dir "${PROJECT_BINARY_DIR}/generated")
 add_custom_target(
   roofbench_write_version
-  COMMAND "${CMAKE_COMMAND}" -D GIT=${GIT_EXECUTABLE} -D SOURCE_DIR=${PROJECT_SOURCE_DIR}
+  COMMAND "${CMAKE_COMMAND}" -D GIT=${GIT_EXECUTABLE} -D SOURCE_DIR=${CMAKE_CURRENT_LIST_DIR}/..
           -D VERSION=${PROJECT_VERSION} -D OUTPUT=${version_dir}/roofbench_version.h
-          -P "${PROJECT_SOURCE_DIR}/cmake/write_version.cmake"
+          -P "${CMAKE_CURRENT_LIST_DIR}/write_version.cmake"
   BYPRODUCTS "${version_dir}/roofbench_version.h"
   COMMENT "Revision")
 add_library(roofbench_version INTERFACE)

@@ -8,12 +8,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "lib/device/gemm_probes.h"
 #include "lib/hardware/roofs/compute_loops.h"
 
@@ -22,19 +19,9 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.0144;  // for each variant of a roof
-
 int SetThreads(int threads) {
   if (threads > 0) at::set_num_threads(threads);
   return at::get_num_threads();
-}
-
-// The kernel's count of thermal slowdowns of the package, where the processor reports them (Intel).
-double ThrottleEvents() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count");
-  double events = 0;
-  file >> events;
-  return file ? events : 0;
 }
 
 // The shortest of three runs.
@@ -52,7 +39,7 @@ double SecondsOf(const hardware::ComputeLoop& loop, int64_t iterations) {
 }  // namespace
 
 CpuDevice::CpuDevice(int threads)
-    : MeteredDevice(kCalibrationSeconds),
+    : MeteredDevice(hardware::CpuRoofMeter::kCalibrationSeconds),
       threads_(SetThreads(threads)),
       facts_(hardware::ReadCpuFacts()),
       meter_(std::make_unique<hardware::CpuRoofMeter>(facts_, threads_)),
@@ -64,25 +51,6 @@ absl::Status CpuDevice::Supports(Dtype dtype) const {
   if (dtype == Dtype::kFp8 || facts_.Supports(dtype)) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("this processor has no ", std::string(Name(dtype)),
                                                " arithmetic, so the case would take hundreds of times its roof"));
-}
-
-std::vector<std::pair<std::string, std::string>> CpuDevice::Context() const {
-  std::vector<std::string> caches;
-  for (const auto& cache : facts_.caches) {
-    caches.push_back(
-        absl::StrCat("L", cache.level, " ", static_cast<int64_t>(cache.bytes / 1024), " KiB per ", cache.shared_by));
-  }
-  return {{"device_arch", facts_.arch},
-          {"cpu_isa", facts_.isa},
-          {"cpu_count", absl::StrCat(facts_.logical_cpus)},
-          {"cpu_affinity", absl::StrJoin(facts_.affinity, ",")},
-          {"cpu_caches", absl::StrJoin(caches, ", ")},
-          {"memory_bytes", absl::StrCat(static_cast<int64_t>(facts_.total_memory_bytes))}};
-}
-
-Conditions CpuDevice::ReadConditions() const {
-  const hardware::ProcessorTime time = hardware::ReadProcessorTime().value_or(hardware::ProcessorTime{});
-  return {.stolen_seconds = time.stolen, .busy_seconds = time.busy, .throttle_events = ThrottleEvents()};
 }
 
 std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuDevice::GemmProbes(Dtype dtype) const {

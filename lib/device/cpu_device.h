@@ -31,8 +31,8 @@ class CpuDevice : public MeteredDevice {
   double LastLevelCacheBytes() const override { return facts_.LastLevelCacheBytes(); }
   double FreeMemoryBytes() const override { return hardware::AvailableMemoryBytes(); }
   absl::Status Supports(workload::Dtype dtype) const override;
-  std::vector<std::pair<std::string, std::string>> Context() const override;
-  Conditions ReadConditions() const override;
+  std::vector<std::pair<std::string, std::string>> Context() const override { return facts_.Context(); }
+  Conditions ReadConditions() const override { return hardware::ReadProcessorConditions(); }
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   hardware::CacheEvictor* evictor() override { return &evictor_; }

@@ -15,41 +15,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/hardware/cache_eviction.h"
+#include "lib/hardware/conditions/conditions_watch.h"
 #include "lib/hardware/datasheet.h"
+#include "lib/hardware/roofs/roof_gauge.h"
 #include "lib/hardware/roofs/roof_meter.h"
 #include "lib/timing/clock.h"
-#include "lib/timing/sampler.h"
 #include "lib/workload/roofline.h"
 
 namespace roofbench {
 
-enum class CacheState { kCold, kWarm };
-
-// The measured roof that one case is compared with, and a probe that measures its binding part repeatedly.
-struct RoofGauge {
-  workload::Peaks peaks;  // calibrated for this case's cache level
-  workload::Bound bound = workload::Bound::kMemory;
-  timing::RoofProbe probe = {};  // rate of the binding roof
-  double calibrated_rate = 0;    // what `probe` is expected to return under `peaks`
-  std::string name;              // "memory", "L2", "bf16 arithmetic", …: for messages
-
-  // Lower bound of the seconds for `cost` while the binding roof runs at `rate`; 0 if unknown.
-  double SecondsAt(const workload::Cost& cost, double rate) const;
-};
-
-// Counters of the machine; the difference of two readings covers the time between them.
-struct Conditions {
-  double stolen_seconds = 0;   // of the processors, taken by the hypervisor
-  double busy_seconds = 0;     // of the processors, used by all programs, this one included
-  double throttle_events = 0;  // thermal slowdowns
-  // For a GPU whose driver reports them.
-  std::optional<double> thermal_seconds = {};    // slowed down for heat
-  std::optional<double> power_cap_seconds = {};  // slowed down to keep the power limit
-  bool thermal = false;                          // slowed down for heat at this moment
-  bool power_capped = false;
-  std::optional<double> clock_hertz = {};
-  std::optional<double> watts = {};
-};
+using hardware::CacheState;
+using hardware::Conditions;
+using hardware::MeasuredConditions;
+using hardware::RoofGauge;
 
 class Gpu;
 
@@ -115,6 +93,10 @@ class Device {
   // The CUDA side of the device; nullptr on a CPU.
   virtual Gpu* gpu() const { return nullptr; }
 };
+
+// Follows the conditions of the device, which must outlive the watch. `other_cpu`: CPU seconds of further processes
+// that belong to the case.
+hardware::ConditionsWatch WatchConditions(Device& device, std::function<double()> other_cpu = {});
 
 // `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: LibTorch's default. The error lists the devices that exist.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads);

@@ -2,7 +2,6 @@
 // A device whose roofs a RoofMeter measures: chooses the measured roof that a case is compared with.
 #pragma once
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +18,7 @@ class MeteredDevice : public Device {
   std::vector<hardware::RoofReading> RoofReadings() const override { return meter().readings(); }
   const workload::Peaks& MeasuredPeaks() const override { return meter().peaks(); }
   hardware::RateRange MemorySpeed() const override { return meter().memory_speed(); }
-  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override;
+  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache, meter()); }
 
  protected:
   // `calibration_seconds`: for each variant of a roof.
@@ -32,12 +31,9 @@ class MeteredDevice : public Device {
  private:
   // Adds the matrix products of the needed precisions as probes; returns the needs that the device supports.
   hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
-  // Bandwidths of the streams of `cost` inside the cache level that stands for `working_set` bytes; each is measured
-  // when first requested.
-  workload::Peaks CachePeaks(double working_set, const workload::Cost& cost);
 
   const double calibration_seconds_;
-  std::map<double, workload::Peaks> cache_peaks_;
+  hardware::RoofGauges gauges_;
 };
 
 }  // namespace roofbench

@@ -228,8 +228,8 @@ void ConsoleTable::PrintSplit(const std::vector<Row>& rows) {
 
 void ConsoleTable::Add(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
-    const std::string& name = row.planned->name;
-    const std::string& family = row.planned->family->name();
+    const std::string& name = row.of.name;
+    const std::string& family = row.of.family;
     if (family != family_) PrintHeading(family);
     std::string label = "  " + (name.size() > family.size() ? name.substr(family.size() + 1) : family);
     if (!row.aggregate.empty()) absl::StrAppend(&label, "  ", row.aggregate, " of ", row.repetitions);

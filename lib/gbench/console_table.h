@@ -30,7 +30,7 @@ class ConsoleTable {
   // Rows of one case.
   void Add(const std::vector<Row>& rows);
   // Call this for a row that is already on the console.
-  void ContinueAfter(const Row& row) { family_ = row.planned->family->name(); }
+  void ContinueAfter(const Row& row) { family_ = row.of.family; }
 
  private:
   void PrintHeading(const std::string& family);

@@ -25,7 +25,6 @@
 #include "lib/ranks/group.h"
 #include "lib/ranks/place.h"
 #include "lib/results/counters.h"
-#include "lib/results/thrown.h"
 #include "lib/run/doctor.h"
 #include "lib/run/journal.h"
 #include "lib/run/profiling.h"
@@ -33,6 +32,7 @@
 #include "lib/run/run_context.h"
 #include "lib/run/session.h"
 #include "lib/run/supervisor.h"
+#include "lib/run/thrown.h"
 #include "lib/suite/describe.h"
 #include "lib/suite/plan.h"
 
@@ -86,7 +86,7 @@ bool Answer(const Options& options) {
   } else if (options.explain_counters) {
     std::cout << ExplainCounters();
   } else if (!options.describe.empty()) {
-    std::cout << ContractJson(AllFamilies(), /*indent=*/1) << '\n';
+    std::cout << ContractOf(DescribeFamilies(AllFamilies())).dump(/*indent=*/1) << '\n';
   } else if (options.list_axes) {
     std::cout << DescribeAxes(Families());
   } else {
@@ -236,7 +236,7 @@ int Main(int argc, char** argv, const Program& program) try {
     if (folder.empty()) continue;
     if (absl::Status status = PrepareProfileFolder(folder); !status.ok()) return Refuse(status);
   }
-  options->contract = ContractJson(FamiliesOf(*plan));
+  options->contract = ContractOf(DescribeFamilies(FamiliesOf(*plan))).dump();
   SharedState state(plan->size());
   const bool is_launched = place->launcher != ranks::Launcher::kNone;
   if (is_launched) {

@@ -199,7 +199,8 @@ void Output::ReportRuns(const std::vector<Run>& runs) {
   // Each case is registered as a separate family, in the order of the plan. The library's aggregates are ignored.
   if (runs.empty() || runs.front().run_type == Run::RT_Aggregate) return;
   const auto index = static_cast<std::size_t>(runs.front().family_index);
-  const std::vector<Row> repetitions = RepetitionRows(session_.plan().at(index), index, session_.OutcomesOf(index));
+  const std::vector<Row> repetitions =
+      RepetitionRows(KeyOf(session_.plan().at(index)), index, session_.OutcomesOf(index));
   const std::vector<Row> aggregates = AggregateRows(repetitions);
   for (const std::vector<Row>* rows : {&repetitions, &aggregates}) {
     const bool left_out = rows == &repetitions && !aggregates.empty();

@@ -145,6 +145,25 @@ double CacheEvictor::EvictAndEstimateModified(std::span<const MemoryRange> range
   return seconds > 0 ? extra / seconds : 0;
 }
 
+double CacheEvictor::ModifiedBytesOf(const std::function<void()>& step, std::span<const MemoryRange> operands,
+                                     double written, timing::Clock& clock) {
+  constexpr int kModifiedTrials = 5;
+  constexpr double kLongStep = 0.1;  // seconds
+  constexpr double kNegligible = 0.1;
+  const double most = std::min(written, cache_bytes_);
+  if (most <= 0) return 0;
+  std::vector<double> bytes;
+  for (int trial = 0; trial < kModifiedTrials; ++trial) {
+    Evict(operands);
+    const double begin = clock.HostSeconds();
+    step();
+    if (clock.HostSeconds() - begin > kLongStep) return 0;
+    bytes.push_back(EvictAndEstimateModified(operands));
+  }
+  const double modified = std::min(timing::Median(bytes), most);
+  return modified > kNegligible * most ? modified : 0;
+}
+
 double CacheEvictor::WriteBackSeconds() {
   if (write_back_seconds_) return *write_back_seconds_;
   ScratchLines();

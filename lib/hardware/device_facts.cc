@@ -168,6 +168,22 @@ double CpuFacts::LastLevelCacheBytes() const {
   return caches.empty() ? 0 : caches.back().bytes * caches.back().instances;
 }
 
+std::vector<std::pair<std::string, std::string>> CpuFacts::Context() const {
+  std::ostringstream processors;
+  for (const int cpu : affinity) processors << (processors.tellp() > 0 ? "," : "") << cpu;
+  std::ostringstream levels;
+  for (const CacheLevel& cache : caches) {
+    levels << (levels.tellp() > 0 ? ", L" : "L") << cache.level << ' ' << static_cast<int64_t>(cache.bytes / 1024)
+           << " KiB per " << cache.shared_by;
+  }
+  return {{"device_arch", arch},
+          {"cpu_isa", isa},
+          {"cpu_count", std::to_string(logical_cpus)},
+          {"cpu_affinity", processors.str()},
+          {"cpu_caches", levels.str()},
+          {"memory_bytes", std::to_string(static_cast<int64_t>(total_memory_bytes))}};
+}
+
 bool CpuFacts::Supports(Dtype dtype) const {
   return dtype == Dtype::kFp32 || (dtype == Dtype::kBf16 && bf16_dot) || (dtype == Dtype::kInt8 && int8_dot) ||
          (dtype == Dtype::kFp16 && fp16_arithmetic);

@@ -37,6 +37,8 @@ struct CpuFacts {
 
   double LastLevelCacheBytes() const;          // all instances together; 0 if unknown
   bool Supports(workload::Dtype dtype) const;  // arithmetic in hardware; tf32 and fp8 never on a CPU
+  // For the context of results: key, value.
+  std::vector<std::pair<std::string, std::string>> Context() const;
 };
 
 // `root` replaces "/" for tests.

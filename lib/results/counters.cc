@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "lib/base/text.h"
-#include "lib/suite/describe.h"
 #include "lib/timing/series.h"
 #include "lib/timing/statistics.h"
 
@@ -129,11 +129,11 @@ constexpr CounterSpec kTable[] = {
     {"flop_util", "fraction", kHigher, 0.01, kMeasured,
      "time of the arithmetic at this device's datasheet peaks over the median",
      "the table of datasheets has no row for the device, or no peak for the precision (every CPU)",
-     [](const CounterContext& c) { return FlopUtilization(c, c.device.datasheet()); }},
+     [](const CounterContext& c) { return FlopUtilization(c, c.datasheet); }},
     {"mem_util", "fraction", kHigher, 0.01, kMeasured,
      "time of the traffic at this device's datasheet bandwidth over the median",
      "the table of datasheets has no row for the device (every CPU)",
-     [](const CounterContext& c) { return MemoryUtilization(c, c.device.datasheet()); }},
+     [](const CounterContext& c) { return MemoryUtilization(c, c.datasheet); }},
     {"<ref>_flop_util", "fraction", kHigher, 0.01, kMeasured, "as flop_util, against the datasheet of --reference",
      "no arithmetic, or the reference has no peak for the precision",
      [](const CounterContext& c) { return FlopUtilization(c, &c.reference); }},
@@ -197,7 +197,7 @@ constexpr CounterSpec kTable[] = {
      "model FLOP utilization: the model's FLOPs by the PaLM convention over this device's datasheet peak and the "
      "median",
      "the case is not a model, or the table of datasheets has no peak for the device and precision (every CPU)",
-     [](const CounterContext& c) { return ModelUtilization(c, c.device.datasheet()); }},
+     [](const CounterContext& c) { return ModelUtilization(c, c.datasheet); }},
     {"mfu_measured", "fraction", kHigher, 0.02, kMeasured,
      "the same over the arithmetic roof measured between this case's samples",
      "the case is not a model, memory is what bounds it, the precision has no measured roof, or `disturbed`",
@@ -258,7 +258,7 @@ constexpr CounterSpec kTable[] = {
      "the case generates no tokens, or the table of datasheets has no row for the device (every CPU)",
      [](const CounterContext& c) -> Value {
        const Value rate = StreamedRate(c);
-       const hardware::Datasheet* sheet = c.device.datasheet();
+       const hardware::Datasheet* sheet = c.datasheet;
        return rate && sheet != nullptr && sheet->peaks.read > 0 ? Value(*rate / sheet->peaks.read) : std::nullopt;
      }},
     {"<ref>_mbu", "fraction", kHigher, 0.02, kMeasured, "as mbu, against the datasheet of --reference",
@@ -333,7 +333,7 @@ constexpr CounterSpec kTable[] = {
      "the device",
      "",
      [](const CounterContext& c) -> Value {
-       return c.device.EnqueuesAhead() && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
+       return c.enqueues_ahead && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
      }},
     {"disturbed", "0 or 1", kLower, 0, kExact,
      "1: the case ran above the roof measured with it, so something slowed the probes; shares of it are left out", "",
@@ -391,7 +391,7 @@ std::string_view Name(Better better) {
 
 std::span<const CounterSpec> CounterTable() { return kTable; }
 
-bool WasBesideOthers(const MeasuredConditions& conditions) {
+bool WasBesideOthers(const hardware::MeasuredConditions& conditions) {
   return conditions.stolen_share + conditions.others_share > kNoisyShare;
 }
 
@@ -403,7 +403,7 @@ std::vector<std::string> NoiseOf(const Outcome& outcome) {
   if (medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians)) {
     reasons.emplace_back("drift");
   }
-  const MeasuredConditions& conditions = outcome.conditions;
+  const hardware::MeasuredConditions& conditions = outcome.conditions;
   if (WasBesideOthers(conditions)) {
     reasons.emplace_back(conditions.stolen_share > conditions.others_share ? "stolen" : "others");
   }
@@ -462,13 +462,12 @@ std::string ExplainCounters() {
   return text;
 }
 
-std::string ContractJson(const std::vector<const Family*>& families, int indent) {
-  nlohmann::ordered_json contract = {{"schema", "roofbench-contract-1"}, {"version", 1}};
-  auto& described = contract["families"] = nlohmann::ordered_json::array();
-  for (const Family* family : families) described.push_back(DescribeFamily(*family));
+nlohmann::ordered_json ContractOf(nlohmann::ordered_json families) {
+  nlohmann::ordered_json contract = {
+      {"schema", "roofbench-contract-1"}, {"version", 1}, {"families", std::move(families)}};
   auto& counters = contract["counters"] = nlohmann::ordered_json::array({CounterJson(kTime)});
   for (const CounterSpec& spec : CounterTable()) counters.push_back(CounterJson(spec));
-  return contract.dump(indent);
+  return contract;
 }
 
 }  // namespace roofbench

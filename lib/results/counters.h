@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of counters, and the contract that describes it to other programs. The names never change, because
-// dashboards and scripts read them.
+// The table of counters. The names never change, because dashboards and scripts read them.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lib/device/device.h"
+#include "lib/hardware/datasheet.h"
 #include "lib/results/outcome.h"
-#include "lib/suite/family.h"
 
 namespace roofbench {
 
@@ -21,10 +20,12 @@ std::string_view Name(Better better);  // "higher", "lower", "neither"
 // Inputs for computing counters.
 struct CounterContext {
   const Outcome& outcome;
-  const Device& device;
+  const hardware::Datasheet* datasheet = nullptr;  // of the device; nullptr: the table does not know it
+  bool enqueues_ahead = false;                     // as Device::EnqueuesAhead
   const hardware::Datasheet& reference;
 };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order in which the table is read
 struct CounterSpec {
   std::string_view name;  // "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
   std::string_view unit;
@@ -32,7 +33,7 @@ struct CounterSpec {
   double threshold;  // smaller relative changes are irrelevant in practice
   bool noisy;        // varies between runs; otherwise the same work has the same value
   std::string_view doc;
-  std::string_view absent = "";  // when it is omitted; empty: never
+  std::string_view absent = {};  // when it is omitted; empty: never
   // nullopt: omitted for this case. Empty for rows that stand for several counters or that a case supplies itself.
   std::optional<double> (*value)(const CounterContext&) = nullptr;
 };
@@ -41,7 +42,7 @@ struct CounterSpec {
 std::span<const CounterSpec> CounterTable();
 
 // Whether other programs or the hypervisor took a share of the processors' time that matters.
-bool WasBesideOthers(const MeasuredConditions& conditions);
+bool WasBesideOthers(const hardware::MeasuredConditions& conditions);
 
 // Disturbances of a measured case: "ci" (wide interval), "drift" (chunks differ), "others" (other programs used the
 // processors) or "stolen" (the hypervisor did).
@@ -56,8 +57,8 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context);
 // The text of --explain_counters.
 std::string ExplainCounters();
 
-// {"schema": "roofbench-contract-1", "version": 1, "families": […], "counters": […]}: everything that `tools/report`
-// knows about the names in a result. `indent` as in nlohmann::json::dump: -1 is one line.
-std::string ContractJson(const std::vector<const Family*>& families, int indent = -1);
+// {"schema": "roofbench-contract-1", "version": 1, "families": families, "counters": […]}: everything that
+// `tools/report` knows about the names in a result.
+nlohmann::ordered_json ContractOf(nlohmann::ordered_json families);
 
 }  // namespace roofbench

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/json.h"
 #include "lib/results/counters.h"
-#include "lib/suite/describe.h"
 
 namespace roofbench {
 namespace {

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "lib/device/conditions/conditions_watch.h"
-#include "lib/suite/case.h"
-#include "lib/suite/point.h"
+#include "lib/base/axes.h"
+#include "lib/hardware/conditions/conditions_watch.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 #include "lib/workload/cost.h"
+#include "lib/workload/model_work.h"
 
 namespace roofbench {
 
@@ -43,11 +43,11 @@ struct Outcome {
   double peak_memory_bytes = 0;
   std::optional<double> process_bytes = {};            // peak RAM of the process
   std::optional<double> predicted_process_bytes = {};  // prediction of the same from the case's formula and earlier use
-  MeasuredConditions conditions = {};
+  hardware::MeasuredConditions conditions = {};
   std::vector<std::string> noise = {};  // reasons why it is noisy: NoiseOf
   std::optional<double> joules_per_step = {};
   double parameters = 0;
-  ModelWork model = {};
+  workload::ModelWork model = {};
   std::vector<double> model_ratios = {};  // per chunk: the model's FLOPs at the measured peak over the chunk's median
   std::vector<CounterValue> figures = {};
   std::vector<CounterValue> counters = {};  // all of the above as the contract's counters

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
 #include "lib/results/counters.h"
-#include "lib/suite/describe.h"
 
 namespace roofbench {
 namespace {
@@ -23,21 +22,19 @@ double Finite(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace
 
-std::string Row::Name() const {
-  return aggregate.empty() ? planned->name : absl::StrCat(planned->name, "_", aggregate);
-}
+std::string Row::Name() const { return aggregate.empty() ? of.name : absl::StrCat(of.name, "_", aggregate); }
 
 AxisValues Row::Axes() const {
-  AxisValues axes = AxesOf(planned->point);
+  AxisValues axes = of.axes;
   std::erase_if(axes, [&](const auto& axis) { return counters.contains(axis.first); });
   return axes;
 }
 
-std::vector<Row> RepetitionRows(const PlannedCase& planned, std::size_t index, const std::deque<Outcome>& outcomes) {
+std::vector<Row> RepetitionRows(const CaseKey& of, std::size_t index, const std::deque<Outcome>& outcomes) {
   std::vector<Row> rows;
   for (const Outcome& outcome : outcomes) {
     if (outcome.verdict == Verdict::kInterrupted) continue;
-    Row row{.planned = &planned, .index = index, .outcome = &outcome, .repetitions = outcomes.size()};
+    Row row{.of = of, .index = index, .outcome = &outcome, .repetitions = outcomes.size()};
     if (outcome.verdict == Verdict::kMeasured) {
       row.seconds = Finite(outcome.summary.median);
       row.cpu_seconds = Finite(outcome.samples.cpu_seconds_per_step);
@@ -69,7 +66,7 @@ std::vector<Row> AggregateRows(const std::vector<Row>& repetitions) {
   std::vector<Row> rows;
   if (seconds.size() < 2) return rows;
   for (const auto& [name, aggregate] : kAggregates) {
-    Row row{.planned = repetitions.front().planned,
+    Row row{.of = repetitions.front().of,
             .index = repetitions.front().index,
             .aggregate = name,
             .repetitions = repetitions.size(),
@@ -95,7 +92,7 @@ nlohmann::ordered_json RowJson(const Row& row, const TimeUnit& unit) {
   const bool is_aggregate = !row.aggregate.empty();
   nlohmann::ordered_json json = {{"name", row.Name()}, {"family_index", row.index}, {"per_family_instance_index", 0}};
   for (const auto& [axis, value] : row.Axes()) json[axis] = AxisJson(value);
-  json["run_name"] = row.planned->name;
+  json["run_name"] = row.of.name;
   json["run_type"] = is_aggregate ? "aggregate" : "iteration";
   json["repetitions"] = row.repetitions;
   if (!is_aggregate) json["repetition_index"] = row.outcome->repetition;

@@ -11,13 +11,19 @@
 #include <vector>
 
 #include "lib/results/outcome.h"
-#include "lib/suite/plan.h"
 
 namespace roofbench {
 
+// What names a case.
+struct CaseKey {
+  std::string family;
+  std::string name;
+  AxisValues axes = {};  // every axis and its value
+};
+
 struct Row {
-  const PlannedCase* planned;
-  std::size_t index;                 // of the case in the plan
+  CaseKey of;
+  std::size_t index = 0;             // of the case in the plan
   const Outcome* outcome = nullptr;  // nullptr for an aggregate
   std::string aggregate = {};        // "mean", "median", "stddev", "cv"; empty for a repetition
   std::size_t repetitions = 1;       // repetitions of the case
@@ -35,7 +41,7 @@ struct Row {
 };
 
 // The rows of a case's repetitions, without interrupted ones. `outcomes` must outlive the rows.
-std::vector<Row> RepetitionRows(const PlannedCase& planned, std::size_t index, const std::deque<Outcome>& outcomes);
+std::vector<Row> RepetitionRows(const CaseKey& of, std::size_t index, const std::deque<Outcome>& outcomes);
 
 // Mean, median, standard deviation and coefficient of variation of the rows without an error; empty for fewer than two.
 std::vector<Row> AggregateRows(const std::vector<Row>& repetitions);

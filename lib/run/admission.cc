@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/aten/precision_scopes.h"
 #include "lib/base/text.h"
-#include "lib/device/conditions/conditions_watch.h"
 #include "lib/results/counters.h"
 #include "lib/run/measuring.h"
 #include "lib/suite/inputs.h"
@@ -212,7 +211,7 @@ absl::StatusOr<double> Admission::PilotRun(const Family& family, const Point& po
 // times as long is usual. A single thread waits for no other, so its CPU time is that of its work. How many processors
 // the step uses is seen with all threads: the calling thread takes part in every parallel region.
 double Admission::UndisturbedSeconds(const timing::Step& step, std::size_t phases) {
-  ConditionsWatch watch(device_);
+  hardware::ConditionsWatch watch = WatchConditions(device_);
   const double cpu_before = device_.clock().ProcessCpuSeconds();
   const double thread_before = thread_cpu_();
   // The fastest sample, so that one disturbance does not keep a case from running.

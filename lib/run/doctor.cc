@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
-#include "lib/device/conditions/conditions_watch.h"
 #include "lib/hardware/nvml.h"
 #include "lib/timing/statistics.h"
 

@@ -7,16 +7,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "lib/device/conditions/conditions_watch.h"
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/observe/ranges.h"
 #include "lib/ranks/link_meter.h"
-#include "lib/results/counters.h"
+#include "lib/results/evaluation.h"
 #include "lib/run/slowest_clock.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
@@ -26,15 +23,6 @@ namespace {
 
 // Number of times that a case slowed down by heat is measured again.
 constexpr int kThermalRetries = 2;
-
-// A cold case above this share of its roof has a wrong probe or a wrong cost. Where the memory speed changes within
-// minutes, two of sixty runs of the stream itself reached 1.08 and 1.12 (two-core EPYC, 2026-11-20), without any error.
-constexpr double kImpossibleRoof = 1.25;
-// The same for a warm case: the rates of caches are upper bounds, but they scatter more.
-constexpr double kImpossibleCacheRoof = 2;
-
-// Margin for noise between the chunks of the case and of the probes; larger ratios are not shares of a roof.
-constexpr double kMostShare = 1.05;
 
 constexpr double kMilliseconds = 1e3;
 
@@ -57,29 +45,11 @@ timing::Step Delayed(timing::Step step, double share, Device& device, timing::Cl
   };
 }
 
-// Bytes of modified cache lines that a step leaves: all that it writes, or none if it bypasses the caches. Ignored in
-// steps longer than kLongStep.
+// Bytes of modified cache lines that a step leaves: all that it writes, or none if it bypasses the caches.
 double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device& device) {
-  constexpr int kTrials = 5;
-  constexpr double kLongStep = 0.1;  // seconds
-  constexpr double kNegligible = 0.1;
-  double written = 0;
-  for (const workload::Operation& operation : cost.operations) {
-    written += operation.repeat * (operation.bytes_written + operation.bytes_updated);
-  }
-  const double most = std::min(written, device.LastLevelCacheBytes());
-  if (most <= 0) return 0;
   timing::IgnoredPhases ignored;
-  std::vector<double> bytes;
-  for (int trial = 0; trial < kTrials; ++trial) {
-    device.evictor()->Evict(built.operands);
-    const double begin = device.clock().HostSeconds();
-    built.first().step(ignored);
-    if (device.clock().HostSeconds() - begin > kLongStep) return 0;
-    bytes.push_back(device.evictor()->EvictAndEstimateModified(built.operands));
-  }
-  const double modified = std::min(timing::Median(bytes), most);
-  return modified > kNegligible * most ? modified : 0;
+  return device.evictor()->ModifiedBytesOf([&] { built.first().step(ignored); }, built.operands,
+                                           cost.BytesWritten() + cost.BytesUpdated(), device.clock());
 }
 
 timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& cost, const RunOptions& options,
@@ -135,7 +105,7 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
                        SlowestClock* slowest, RankTeam* team, Outcome& outcome) {
   const auto ends = [&] { return interrupted && interrupted(); };
   for (int attempt = 0;; ++attempt) {
-    ConditionsWatch watch(device, OtherCpuOf(team));
+    hardware::ConditionsWatch watch = WatchConditions(device, OtherCpuOf(team));
     sampling.interrupted = [&] {
       watch.Poll();
       return ends();
@@ -166,49 +136,10 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
   }
 }
 
-// Ratios of the chunks whose times are both known; 0 seconds means unknown.
-std::vector<double> Ratios(std::span<const timing::Chunk> chunks,
-                           const std::function<double(const timing::Chunk&)>& allowed_seconds) {
-  std::vector<double> ratios;
-  for (const timing::Chunk& chunk : chunks) {
-    const double allowed = allowed_seconds(chunk);
-    if (allowed > 0 && chunk.median_seconds > 0) ratios.push_back(allowed / chunk.median_seconds);
-  }
-  return ratios;
-}
-
-// Time of the work at the roof probed with a chunk, over its time in that chunk; chunks without a rate are left out.
-std::vector<double> RatiosTo(const RoofGauge& gauge, const workload::Cost& cost,
-                             std::span<const timing::Chunk> chunks) {
-  return Ratios(chunks, [&](const timing::Chunk& chunk) {
-    return chunk.roof_rate > 0 ? gauge.SecondsAt(cost, chunk.roof_rate) : 0;
-  });
-}
-
-// The median of the ratios for the operations of each phase; 0: the cost names none, or the ratio is too large to be a
-// share.
-std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
-  std::vector<double> roofs(outcome.phases.size());
-  for (std::size_t phase = 0; phase < roofs.size(); ++phase) {
-    const workload::Cost cost = outcome.cost.OfComponent(outcome.phases[phase]);
-    if (cost.operations.empty()) continue;
-    const std::span<const double> seconds = outcome.samples.phase_seconds[phase];
-    std::vector<timing::Chunk> chunks = outcome.samples.chunks;
-    for (timing::Chunk& chunk : chunks) {
-      chunk.median_seconds = timing::Median(
-          seconds.subspan(static_cast<std::size_t>(chunk.first_sample), static_cast<std::size_t>(chunk.samples)));
-    }
-    const std::vector<double> ratios = RatiosTo(gauge, cost, chunks);
-    const double share = ratios.empty() ? 0 : timing::Median(ratios);
-    if (share <= kMostShare) roofs[phase] = share;
-  }
-  return roofs;
-}
-
 // The roof of what ranks have to send, as long messages after each other: the rate of the case's bytes. Without a probe
 // where they compute as well: one on a single rank would measure the others' waiting.
-RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group) {
-  RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kLink, .name = "link"};
+hardware::RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group) {
+  hardware::RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kLink, .name = "link"};
   if (cost.link_messages <= 0 || !cost.operations.empty()) return gauge;
   gauge.peaks.link = gauge.calibrated_rate = 1;
   const auto meter =
@@ -218,28 +149,6 @@ RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group) {
     return allowed > 0 ? bytes / allowed : 0;
   };
   return gauge;
-}
-
-enum class RoofVerdict {
-  kPlausible,
-  // The case ran above the roof probed with it, but not above the highest rate read in this run: other programs
-  // disturbed the probe, or its memory is slower.
-  kDisturbed,
-  // Nearly every chunk ran far above the highest rate, so the cost or the probe must be wrong.
-  kImpossible,
-};
-
-RoofVerdict JudgeRoof(const RoofGauge& gauge, CacheState cache, const Outcome& outcome) {
-  const std::vector<double>& ratios = outcome.roof_ratios;
-  if (ratios.empty() || timing::Median(ratios) <= kMostShare) return RoofVerdict::kPlausible;
-  // A busy machine disturbs single probes; that is noise, not a wrong cost.
-  constexpr std::size_t kFewestChunks = 4;
-  const double impossible = cache == CacheState::kWarm ? kImpossibleCacheRoof : kImpossibleRoof;
-  if (ratios.size() < kFewestChunks || timing::Quantile(ratios, 0.1) <= impossible) return RoofVerdict::kDisturbed;
-  double highest = gauge.calibrated_rate;
-  for (const timing::Chunk& chunk : outcome.samples.chunks) highest = std::max(highest, chunk.roof_rate);
-  const double share = gauge.SecondsAt(outcome.cost, highest) / outcome.summary.median;
-  return share > impossible ? RoofVerdict::kImpossible : RoofVerdict::kDisturbed;
 }
 
 }  // namespace
@@ -253,8 +162,8 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   SlowestClock* const slowest = ranks_clock ? &*ranks_clock : nullptr;
   timing::Clock& clock = ClockOf(device, slowest);
   const std::function<bool()> ends = slowest == nullptr ? interrupted : [slowest] { return slowest->interrupted(); };
-  const RoofGauge gauge = team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, *team->group());
-  outcome.roof_name = gauge.name;
+  const hardware::RoofGauge gauge =
+      team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, *team->group());
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   const timing::Step step =
@@ -273,28 +182,8 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     outcome.samples.first_step_seconds = before->first_step_seconds;
     outcome.samples.warmup_steps += static_cast<int64_t>(before->seconds.size()) * before->steps_per_sample;
   }
-  outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.model = first.model;
-  outcome.noise = NoiseOf(outcome);
-  outcome.roof_ratios = RatiosTo(gauge, outcome.cost, outcome.samples.chunks);
-  outcome.phase_roofs = PhaseRoofs(gauge, outcome);
-  outcome.model_ratios = ModelRatios(gauge, outcome);
-  const RoofVerdict verdict = JudgeRoof(gauge, cache, outcome);
-  if (verdict == RoofVerdict::kPlausible) return absl::OkStatus();
-  const double share = timing::Median(outcome.roof_ratios);
-  outcome.disturbed = true;
-  // With other programs running, and between ranks, this does not prove an error.
-  if (verdict == RoofVerdict::kDisturbed || !outcome.noise.empty() || team != nullptr) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the case ran at ", share, " of the measured ", outcome.roof_name,
-                                          " roof, which cannot be: its cost or the probe is wrong"));
-}
-
-std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) {
-  // For any other bound, the probe does not measure the peak of the case's arithmetic.
-  if (gauge.bound != workload::Bound::kCompute) return {};
-  return Ratios(outcome.samples.chunks, [&](const timing::Chunk& chunk) {
-    return chunk.roof_rate > 0 ? outcome.model.flops / chunk.roof_rate : 0;
-  });
+  return Evaluate(gauge, cache, outcome);
 }
 
 timing::Samples QuickSamples(timing::Clock& clock, const timing::Step& step, std::size_t phases) {

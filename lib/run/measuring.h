@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
@@ -18,9 +17,6 @@ namespace roofbench {
 // Returns DataLoss if a case ran so far above its roof that its cost or the probe must be wrong.
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
                         const std::function<bool()>& interrupted, Outcome& outcome, RankTeam* team = nullptr);
-
-// Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
-std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome);
 
 // Times a warm step with a few samples, for decisions rather than results.
 timing::Samples QuickSamples(timing::Clock& clock, const timing::Step& step, std::size_t phases);

@@ -22,7 +22,7 @@
 #include "lib/observe/profile/report.h"
 #include "lib/observe/profile/tables.h"
 #include "lib/observe/ranges.h"
-#include "lib/results/thrown.h"
+#include "lib/run/thrown.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {

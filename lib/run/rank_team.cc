@@ -16,8 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
-#include "lib/results/thrown.h"
 #include "lib/run/run_context.h"
+#include "lib/run/thrown.h"
 
 namespace roofbench {
 namespace {

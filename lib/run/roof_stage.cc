@@ -13,7 +13,6 @@
 #include "lib/base/files.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "lib/device/conditions/conditions_watch.h"
 #include "lib/run/run_context.h"
 
 namespace roofbench {
@@ -111,7 +110,7 @@ absl::Status KeptRoofs::Save(const std::vector<hardware::RoofReading>& readings,
 }
 
 double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device) {
-  ConditionsWatch watch(device);
+  hardware::ConditionsWatch watch = WatchConditions(device);
   device.Calibrate(needs);
   const MeasuredConditions meanwhile = watch.Finish();
   return meanwhile.others_share + meanwhile.stolen_share;

@@ -20,17 +20,6 @@
 namespace roofbench {
 namespace {
 
-// The measured roofs by name, where known.
-std::vector<std::pair<std::string, double>> Roofs(const workload::Peaks& peaks) {
-  std::vector<std::pair<std::string, double>> roofs = {
-      {"read", peaks.read}, {"copy", peaks.copy}, {"update", peaks.update}, {"write", peaks.write}};
-  for (const workload::Dtype dtype : workload::kDtypes) {
-    roofs.emplace_back(workload::Name(dtype), peaks.flops_per_second[workload::Index(dtype)]);
-  }
-  std::erase_if(roofs, [](const auto& roof) { return roof.second <= 0; });
-  return roofs;
-}
-
 #if defined(__clang__)
 #define ROOFBENCH_COMPILER "clang " __clang_version__
 #elif defined(__GNUC__)
@@ -97,8 +86,8 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
   context.emplace_back("roofs", roofs.text);
   context.emplace_back("other_load", OtherLoadText(roofs.other_load));
   context.emplace_back("memory_speed", MemorySpeedText(device.MemorySpeed(), "while the roofs were measured"));
-  for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
-    context.emplace_back(absl::StrCat("roof_", name), absl::StrFormat("%.6g", rate));
+  for (const auto& [name, rate] : workload::KnownRates(device.MeasuredPeaks())) {
+    context.emplace_back(absl::StrCat("roof_", View(name)), absl::StrFormat("%.6g", rate));
   }
   return context;
 }
@@ -106,9 +95,10 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
 std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width) {
   std::vector<std::string> memory;
   std::vector<std::string> arithmetic;
-  for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
+  for (const auto& [name, rate] : workload::KnownRates(device.MeasuredPeaks())) {
     const bool is_dtype = workload::ParseDtype(name).has_value();
-    (is_dtype ? arithmetic : memory).push_back(absl::StrCat(name, " ", HumanRate(rate, is_dtype ? "FLOP/s" : "B/s")));
+    (is_dtype ? arithmetic : memory)
+        .push_back(absl::StrCat(View(name), " ", HumanRate(rate, is_dtype ? "FLOP/s" : "B/s")));
   }
   std::vector<std::string> rates;
   for (const auto* some : {&memory, &arithmetic}) {

@@ -67,7 +67,7 @@ struct RunOptions : Selection {
   double case_timeout = 0;   // seconds; 0: none
   double rank_timeout = 60;  // seconds that a rank waits for another one
 
-  // The program's contract, in every result, as JSON (ContractJson); empty: none.
+  // The program's contract, in every result, as JSON (ContractOf); empty: none.
   std::string contract;
 
   // Flags and environment variables that decide what is measured and how: two processes with equal ones are parts of

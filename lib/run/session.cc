@@ -13,11 +13,11 @@
 #include "lib/base/text.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
-#include "lib/results/thrown.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
 #include "lib/run/memory_snapshot.h"
 #include "lib/run/profiling.h"
+#include "lib/run/thrown.h"
 #include "lib/suite/check.h"
 #include "lib/suite/operand_cache.h"
 
@@ -42,6 +42,10 @@ void EndBy(const absl::Status& status, Outcome& outcome) {
 }
 
 }  // namespace
+
+CaseKey KeyOf(const PlannedCase& planned) {
+  return {.family = planned.family->name(), .name = planned.name, .axes = AxesOf(planned.point)};
+}
 
 Session::Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan,
                  std::function<bool()> interrupted, RankTeams* teams)
@@ -152,7 +156,10 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
                                                            built.status().message())));
     }
   }
-  outcome.counters = ComputeCounters({outcome, device_, *reference_});
+  outcome.counters = ComputeCounters({.outcome = outcome,
+                                      .datasheet = device_.datasheet(),
+                                      .enqueues_ahead = device_.EnqueuesAhead(),
+                                      .reference = *reference_});
   if (sampled.ok() && built.ok() && !is_over) {
     if (snapshot) ReportLost(snapshot->Write(options_.memory_snapshot, outcome));
     if (!options_.profile.folder.empty() && is_first) {

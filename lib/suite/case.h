@@ -14,7 +14,8 @@
 #include "absl/status/status.h"
 #include "lib/timing/sampler.h"
 #include "lib/workload/cost.h"
-#include "lib/workload/dtype.h"
+#include "lib/workload/model_work.h"
+#include "lib/workload/tolerance.h"
 
 namespace roofbench {
 
@@ -38,32 +39,8 @@ class CaseStep {
   timing::Step step_;
 };
 
-// A result may differ from the reference by tolerance · (|reference| + rms(reference)), element by element, with
-//   tolerance = (2 · eps(dtype) + 4 · eps(fp32) · sqrt(reduction)) · sqrt(roundings) · amplification,
-// and a result of 64 elements or more by half of that in the root mean square: a result is rounded to `dtype`, the
-// error of an fp32 sum of `reduction` terms grows like a random walk, and so does that of `roundings` successive
-// results. Integer results (eps 0) must be equal.
-struct Tolerance {
-  workload::Dtype dtype = workload::Dtype::kFp32;
-  double reduction = 1;      // terms in the longest sum (k of a product)
-  double roundings = 1;      // results successively rounded to dtype
-  double amplification = 1;  // largest growth of an error from the first of them to the last
-};
-
-// Work of a step in terms of its model: for rates per token, time to first token, and utilization.
-struct ModelWork {
-  // Tokens that a training step processes, or that a generation produces after each sequence's first; and the index of
-  // the phase that does so (nullopt: the whole step).
-  double tokens = 0;
-  std::optional<std::size_t> token_phase = {};
-  double token_bytes = 0;  // weights, keys and values that must be read to produce them
-  double new_tokens = 0;   // of a generation: those tokens and each sequence's first
-  // Tokens of the prompts that a generation reads, and the index of that phase, which ends with the first new token.
-  double prompt_tokens = 0;
-  std::optional<std::size_t> prompt_phase = {};
-  double flops = 0;                                // by the model's convention (PaLM), not those of the cost
-  workload::Dtype dtype = workload::Dtype::kFp32;  // of the products
-};
+using workload::ModelWork;
+using workload::Tolerance;
 
 // What a step leaves in memory for the next one.
 struct StepEffects {

@@ -4,21 +4,21 @@
 #include <ATen/ops/atleast_1d.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/workload/comparison.h"
 
 namespace roofbench {
 namespace {
@@ -44,10 +44,9 @@ class Blocks {
   explicit Blocks(const at::Tensor& tensor) : flat_(tensor.detach().reshape({-1})) {}
 
   int64_t count() const { return (flat_.numel() + kElements - 1) / kElements; }
-  int64_t Begin(int64_t block) const { return block * kElements; }
   at::Tensor operator[](int64_t block) const {
-    const int64_t length = std::min(kElements, flat_.numel() - Begin(block));
-    return flat_.narrow(0, Begin(block), length).to(at::kCPU, at::kDouble);
+    const int64_t begin = block * kElements;
+    return flat_.narrow(0, begin, std::min(kElements, flat_.numel() - begin)).to(at::kCPU, at::kDouble).contiguous();
   }
 
  private:
@@ -55,41 +54,10 @@ class Blocks {
   at::Tensor flat_;
 };
 
-// Deviation of results from their references, accumulated over blocks.
-struct Deviation {
-  int64_t wrong = 0;
-  int64_t worst = 0;  // index of the element that exceeds its bound most
-  double worst_excess = -1;
-  double worst_actual = 0;
-  double worst_expected = 0;
-  double squares = 0;  // of the errors
-
-  void Add(const at::Tensor& actual, const at::Tensor& expected, double relative, double rms, int64_t begin) {
-    const at::Tensor bound = expected.abs().add_(rms).mul_(relative);
-    const at::Tensor error = actual.sub(expected).abs_();
-    // An infinite or NaN reference makes the comparison false; those elements are compared below.
-    if (error.le(bound).logical_and_(expected.isfinite()).all().item<bool>()) {
-      squares += error.square().sum().item<double>();
-      return;
-    }
-    const at::Tensor finite = expected.isfinite();
-    // An infinite or NaN reference requires a result of the same kind.
-    const at::Tensor same_kind = expected.eq(actual).logical_or(expected.isnan().logical_and(actual.isnan()));
-    const at::Tensor good = at::where(finite, error.le(bound), same_kind);
-    squares += at::where(finite, error, at::zeros_like(error)).square().sum().item<double>();
-    if (good.all().item<bool>()) return;
-    wrong += good.logical_not().sum().item<int64_t>();
-    // Every wrong element has a larger excess than every correct one; a NaN has the largest.
-    const at::Tensor excess =
-        at::where(good, at::full_like(error, -1), error.sub(bound).nan_to_num(1e300, 1e300).clamp_min(0));
-    const int64_t index = excess.argmax().item<int64_t>();
-    if (excess[index].item<double>() <= worst_excess) return;
-    worst_excess = excess[index].item<double>();
-    worst = begin + index;
-    worst_actual = actual[index].item<double>();
-    worst_expected = expected[index].item<double>();
-  }
-};
+// The elements of a block, which must outlive them.
+std::span<const double> Values(const at::Tensor& block) {
+  return {block.const_data_ptr<double>(), static_cast<std::size_t>(block.numel())};
+}
 
 // Advice where no sum was declared and the errors are small enough to be the rounding of one.
 std::string AboutSums(const Tolerance& tolerance, double relative_error) {
@@ -122,13 +90,6 @@ std::pair<at::Tensor, at::Tensor> SumsAndNorms(const at::Tensor& whole) {
 
 at::Tensor ExactRowSums(const at::Tensor& x) { return SumsAndNorms(x).first; }
 
-double RelativeTolerance(const Tolerance& tolerance) {
-  const double epsilon = workload::Epsilon(tolerance.dtype);
-  if (epsilon == 0) return 0;
-  const double sum = 4 * workload::Epsilon(workload::Dtype::kFp32) * std::sqrt(tolerance.reduction);
-  return (2 * epsilon + sum) * std::sqrt(tolerance.roundings) * tolerance.amplification;
-}
-
 absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,
                             const std::string& what) {
   if (result.sizes() != reference.sizes()) {
@@ -145,33 +106,16 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
   const Blocks actual(result);
   const Blocks expected(reference);
   double squares = 0;
+  for (int64_t i = 0; i < expected.count(); ++i) squares += workload::FiniteSquares(Values(expected[i]));
+  workload::Comparison comparison(RelativeTolerance(tolerance), squares, result.numel());
   for (int64_t i = 0; i < expected.count(); ++i) {
-    const at::Tensor block = expected[i];
-    squares += block.square().nan_to_num_(0, 0, 0).sum().item<double>();
+    const at::Tensor result_block = actual[i];
+    const at::Tensor reference_block = expected[i];
+    comparison.Add(Values(result_block), Values(reference_block));
   }
-  const auto elements = static_cast<double>(result.numel());
-  const double rms = elements > 0 ? std::sqrt(squares / elements) : 0;
-  const double relative = RelativeTolerance(tolerance);
-
-  Deviation deviation;
-  for (int64_t i = 0; i < expected.count(); ++i)
-    deviation.Add(actual[i], expected[i], relative, rms, expected.Begin(i));
-  if (deviation.wrong > 0) {
-    return absl::DataLossError(
-        absl::StrFormat("wrong %s: %d of %d elements are off, the worst (element %d) is %g where the reference has %g "
-                        "(allowed: %.2g relative)%s",
-                        what, deviation.wrong, result.numel(), deviation.worst, deviation.worst_actual,
-                        deviation.worst_expected, relative,
-                        AboutSums(tolerance, std::abs(deviation.worst_actual - deviation.worst_expected) /
-                                                 (std::abs(deviation.worst_expected) + rms))));
-  }
-  // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
-  constexpr double kFewest = 64;
-  const double error_rms = elements > 0 ? std::sqrt(deviation.squares / elements) : 0;
-  if (elements < kFewest || error_rms <= relative / 2 * rms) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrFormat("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)%s", what,
-                      error_rms / rms, relative / 2, AboutSums(tolerance, error_rms / rms)));
+  const auto mismatch = comparison.Find(what);
+  if (!mismatch) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(mismatch->text, AboutSums(tolerance, mismatch->relative_error)));
 }
 
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,

@@ -11,9 +11,6 @@
 
 namespace roofbench {
 
-// Largest allowed |result - reference| in units of |reference| + rms(reference).
-double RelativeTolerance(const Tolerance& tolerance);
-
 // Returns DataLoss with the worst element's index and values if `result` deviates from `reference`, differs in shape,
 // or has a NaN or an infinity where the reference does not. `what` names the result in the message.
 absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,

@@ -132,9 +132,10 @@ Json DescribeFamily(const Family& family) {
   return described;
 }
 
-Json AxisJson(const std::string& value) {
-  int64_t number = 0;
-  return absl::SimpleAtoi(value, &number) ? Json(number) : Json(value);
+Json DescribeFamilies(const std::vector<const Family*>& families) {
+  Json described = Json::array();
+  for (const Family* family : families) described.push_back(DescribeFamily(*family));
+  return described;
 }
 
 std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json) {

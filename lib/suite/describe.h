@@ -17,9 +17,7 @@ std::string DescribeAxes(const std::vector<Family>& families);
 // {"name", "doc", "cache_default", "axes": […], "implementations": […], "growth": […]}: docs/contract.md describes the
 // fields.
 nlohmann::ordered_json DescribeFamily(const Family& family);
-
-// A value of an axis: a size as a number, anything else as a string.
-nlohmann::ordered_json AxisJson(const std::string& value);
+nlohmann::ordered_json DescribeFamilies(const std::vector<const Family*>& families);
 
 // The names of cases, one per line, or as JSON [{"name", "axes": {…}}, …] with every axis of each.
 std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json);

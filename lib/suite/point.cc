@@ -136,8 +136,8 @@ bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::st
     return std::find(axis.choices.begin(), axis.choices.end(), value) != axis.choices.end();
   }
   if (value == axis.default_value && FindAxis(axes, value) != nullptr) return true;
-  if (axis.fractions ? !IsShortDecimal(value) : value.find_first_not_of(kDigits) != std::string_view::npos)
-    return false;
+  const bool is_spelled_well = IsShortDecimal(value) && (axis.fractions || value.find('.') == std::string_view::npos);
+  if (!is_spelled_well) return false;
   double number = 0;
   return absl::SimpleAtod(absl::string_view(value.data(), value.size()), &number) && number <= kLargest &&
          number >= (axis.fractions ? 0 : 1);

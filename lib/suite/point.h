@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/axes.h"
 #include "lib/workload/dtype.h"
 #include "lib/workload/weight_format.h"
 
@@ -48,9 +49,6 @@ struct AxisValue {
 constexpr int64_t operator""_Ki(unsigned long long number) { return static_cast<int64_t>(number) << 10; }
 constexpr int64_t operator""_Mi(unsigned long long number) { return static_cast<int64_t>(number) << 20; }
 constexpr int64_t operator""_Gi(unsigned long long number) { return static_cast<int64_t>(number) << 30; }
-
-using AxisValues =
-    std::vector<std::pair<std::string, std::string>>;  // axis -> value, in the order of the family's axes
 
 class Point {
  public:

@@ -110,4 +110,12 @@ std::optional<Dtype> DominantDtype(const Cost& cost, const Peaks& peaks) {
   return dominant;
 }
 
+std::vector<std::pair<std::string_view, double>> KnownRates(const Peaks& peaks) {
+  std::vector<std::pair<std::string_view, double>> rates = {
+      {"read", peaks.read}, {"copy", peaks.copy}, {"update", peaks.update}, {"write", peaks.write}};
+  for (const Dtype dtype : kDtypes) rates.emplace_back(Name(dtype), peaks.flops_per_second[Index(dtype)]);
+  std::erase_if(rates, [](const auto& rate) { return rate.second <= 0; });
+  return rates;
+}
+
 }  // namespace roofbench::workload

@@ -4,6 +4,9 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/workload/cost.h"
 
@@ -27,6 +30,9 @@ struct Peaks {
   // The same peaks with every memory (or arithmetic, or link) rate multiplied by `factor`.
   Peaks Scaled(Bound rates, double factor) const;
 };
+
+// The names of the known rates, "read", …, "fp32", …, with the rates.
+std::vector<std::pair<std::string_view, double>> KnownRates(const Peaks& peaks);
 
 // Peaks with one bandwidth for every kind of traffic.
 constexpr Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_second, double bytes_per_second) {

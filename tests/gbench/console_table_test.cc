@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/base/text.h"
+#include "lib/run/session.h"
 #include "tests/suite/test_family.h"
 
 namespace roofbench {
@@ -62,7 +63,7 @@ std::string Shown(std::map<std::string, double> counters, std::vector<std::strin
   outcome.noise = std::move(noise);
   std::ostringstream text;
   ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
-      .Add({{.planned = &planned, .index = 0, .outcome = &outcome, .seconds = 1e-3, .counters = std::move(counters)}});
+      .Add({{.of = KeyOf(planned), .index = 0, .outcome = &outcome, .seconds = 1e-3, .counters = std::move(counters)}});
   return text.str();
 }
 

@@ -17,8 +17,10 @@ class RowWritersTest : public testing::Test {
  protected:
   // The row of a repetition without counters.
   Row RowOf(std::string name) {
-    planned_.push_back({&family_, family_.Points(Suite::kQuick)[0], std::move(name)});
-    return {.planned = &planned_.back(), .index = planned_.size() - 1, .outcome = &outcome_, .seconds = 1.5};
+    return {.of = KeyOf({&family_, family_.Points(Suite::kQuick)[0], std::move(name)}),
+            .index = rows_++,
+            .outcome = &outcome_,
+            .seconds = 1.5};
   }
   std::string Csv(const std::vector<Row>& rows) {
     std::ostringstream text;
@@ -31,7 +33,7 @@ class RowWritersTest : public testing::Test {
   FakeDevice device_;
   Family family_ = TestFamily(device_, 1e-3);
   Family other_ = TestFamily(device_, 1e-3, "other").Axis({.name = "batch", .default_value = "2"});
-  std::deque<PlannedCase> planned_;
+  std::size_t rows_ = 0;
   Outcome outcome_;
 };
 
@@ -49,8 +51,7 @@ TEST_F(RowWritersTest, NoCellIsAFormula) {
 TEST_F(RowWritersTest, AxesAreColumnsBeforeTheCounters) {
   Row one = RowOf("one");
   one.counters = {{"roof", 0.5}};
-  planned_.push_back({&other_, other_.Points(Suite::kQuick)[0], "other"});
-  Row other{.planned = &planned_.back(), .index = 1, .outcome = &outcome_};
+  Row other{.of = KeyOf({&other_, other_.Points(Suite::kQuick)[0], "other"}), .index = 1, .outcome = &outcome_};
   other.counters = {{"roof", 0.25}, {"n", 7}};  // called like an axis of others
   const std::string text = Csv({one, other});
   EXPECT_THAT(text, HasSubstr(R"(,"impl","n","cache","batch","roof")"));

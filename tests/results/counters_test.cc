@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/suite/describe.h"
-#include "tests/suite/test_family.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
@@ -52,9 +51,8 @@ Outcome Sampled(std::vector<double> seconds) {
 }
 
 std::map<std::string, double> CountersOf(const Outcome& outcome, const hardware::Datasheet* sheet = nullptr) {
-  FakeDevice device;
-  device.sheet = sheet;
-  const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("a100-sxm4-40gb")});
+  const auto counters = ComputeCounters(
+      {.outcome = outcome, .datasheet = sheet, .reference = *hardware::FindDatasheet("a100-sxm4-40gb")});
   return {counters.begin(), counters.end()};
 }
 
@@ -144,19 +142,11 @@ TEST(Counters, EveryValueIsAFigure) {
   }
 }
 
-TEST(Contract, DescribesFamiliesAndEveryCounterInTheOrderOfTheTable) {
-  FakeDevice device;
-  const Family family = TestFamily(device, 1e-3);
-  const std::string line = ContractJson({&family});
-  EXPECT_EQ(line.find('\n'), std::string::npos);
-  const auto contract = nlohmann::ordered_json::parse(line);
-  EXPECT_EQ(nlohmann::ordered_json::parse(ContractJson({&family}, 1)), contract);
+TEST(Contract, HasFamiliesAndEveryCounterInTheOrderOfTheTable) {
+  const nlohmann::ordered_json contract = ContractOf({{{"name", "softmax"}}});
   EXPECT_EQ(contract["schema"], "roofbench-contract-1");
   EXPECT_EQ(contract["version"], 1);
-  ASSERT_EQ(contract["families"], nlohmann::ordered_json::array({DescribeFamily(family)}));
-  const auto& n = contract["families"][0]["axes"][1];
-  EXPECT_EQ(n["role"], "size");
-  EXPECT_TRUE(n["default"].is_null());
+  ASSERT_EQ(contract["families"], nlohmann::ordered_json::array({{{"name", "softmax"}}}));
   std::vector<std::string> names;
   for (const auto& counter : contract["counters"]) names.push_back(counter["name"]);
   std::vector<std::string> expected = {"time"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/device/conditions/conditions_watch.h"
+#include "lib/hardware/conditions/conditions_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class MomentaryDevice : public FakeDevice {
 TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
   MomentaryDevice device;
   device.conditions.clock_hertz = 1e9;
-  ConditionsWatch watch(device);
+  hardware::ConditionsWatch watch = WatchConditions(device);
   device.conditions.thermal = true;
   device.conditions.clock_hertz = 2e9;
   watch.Poll();
@@ -42,7 +42,7 @@ TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
 TEST(ConditionsWatch, ClockAndPowerAreThoseUnderLoad) {
   MomentaryDevice device;
   {
-    ConditionsWatch watch(device);
+    hardware::ConditionsWatch watch = WatchConditions(device);
     device.conditions.clock_hertz = 2e9;
     device.conditions.watts = 80;
     watch.Poll();
@@ -67,7 +67,7 @@ TEST(ConditionsWatch, CountersShowWhatNoMomentShowed) {
   device.conditions.clock_hertz = 1e9;
   device.conditions.thermal_seconds = 1.0;
   device.conditions.power_cap_seconds = 2.0;
-  ConditionsWatch watch(device);
+  hardware::ConditionsWatch watch = WatchConditions(device);
   device.conditions.thermal_seconds = 1.5;
   device.conditions.power_cap_seconds = 2.5;
   const MeasuredConditions seen = watch.Finish();
@@ -77,7 +77,7 @@ TEST(ConditionsWatch, CountersShowWhatNoMomentShowed) {
 
 TEST(ConditionsWatch, AProcessorHasNoPowerCap) {
   FakeDevice device;
-  EXPECT_EQ(ConditionsWatch(device).Finish().power_capped, std::nullopt);
+  EXPECT_EQ(WatchConditions(device).Finish().power_capped, std::nullopt);
 }
 
 // Heat slows the device down for the first `hot` measurements.

@@ -17,28 +17,29 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# The arrows between the folders of lib/ and benchmarks/. A folder sees itself and the folders that it reaches along
-# arrows.
+# The arrows between the folders of lib/, benchmarks/ and python/. A folder sees itself and the folders that it reaches
+# along arrows.
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "workload": set(),
     "kernels": set(),
     "timing": {"workload"},
     "hardware": {"kernels", "timing"},
+    "results": {"base", "hardware"},
     "observe": {"base", "workload"},
     "aten": {"kernels", "workload"},
     "models": {"aten", "base", "observe"},
     "device": {"aten", "base", "hardware", "observe"},
     "ranks": {"base"},
     "suite": {"device", "ranks"},
-    "results": {"suite"},
-    "run": {"observe", "results"},
+    "run": {"observe", "results", "suite"},
     "gbench": {"run"},
     "benchmarks": {"gbench", "models"},
+    "python": {"results"},
 }
 
 
-ABOVE_ATEN = {"aten", "observe", "models", "device", "ranks", "suite", "results", "run", "gbench", "benchmarks"}
+ABOVE_ATEN = {"aten", "observe", "models", "device", "ranks", "suite", "run", "gbench", "benchmarks"}
 
 
 class Package(NamedTuple):
@@ -54,8 +55,9 @@ PACKAGES = [
     Package("c10d", re.compile(r"torch/csrc/distributed/"), {"ranks"}),
     Package("Gloo", re.compile(r"gloo/"), {"ranks"}),
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), ABOVE_ATEN),
-    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base"}),
-    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base"}),
+    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base", "results"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "results"}),
+    Package("nanobind", re.compile(r"nanobind/"), {"python"}),
     Package("Highway", re.compile(r"hwy/"), {"kernels"}),
     Package("NVTX", re.compile(r"nvtx3/"), {"observe"}),
     Package("GoogleTest", re.compile(r"(gtest|gmock)/"), set()),
@@ -94,8 +96,8 @@ def reachable(folder: str) -> set[str]:
 def folder_of(path: str) -> str | None:
     """The folder whose rules a source file keeps: a test keeps those of the tested folder."""
     parts = path.split("/")
-    if parts[0] == "benchmarks":
-        return "benchmarks"
+    if parts[0] in {"benchmarks", "python"}:
+        return parts[0]
     if parts[0] in {"lib", "tests"} and len(parts) > 2 and parts[1] in ARROWS:
         return parts[1]
     return None
@@ -155,8 +157,8 @@ def family_violations(root: Path, path: str, names: set[str]) -> Iterator[str]:
 
 
 def is_ours(path: str, is_script: bool) -> bool:
-    """Whether a file is a source that has to name our license. Templates for users (tests/consumer) do not."""
-    rooms = ("lib/", "benchmarks/", "tests/", "tools/")
+    """Whether a file is a source that has to name our license. Templates for users do not: tests/consumer, examples."""
+    rooms = ("lib/", "benchmarks/", "python/bindings/", "python/src/", "tests/", "tools/")
     is_source = is_script or Path(path).suffix in SOURCE_SUFFIXES | {".py"}
     return is_source and path.startswith(rooms) and not path.startswith("tests/consumer/")
 

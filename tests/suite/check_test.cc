@@ -16,6 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 using workload::Dtype;
+using workload::RelativeTolerance;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

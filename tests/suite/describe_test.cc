@@ -53,6 +53,8 @@ TEST_F(DescribeTest, AFamilyIsDescribedWithItsGrowth) {
   EXPECT_EQ(described["name"], "a");
   EXPECT_EQ(described["cache_default"], "cold");
   EXPECT_EQ(described["axes"][1]["kind"], "number");
+  EXPECT_EQ(described["axes"][1]["role"], "size");
+  EXPECT_TRUE(described["axes"][1]["default"].is_null());
   EXPECT_EQ(described["axes"][1]["values"], nlohmann::ordered_json({"16", "32", "64", "4096"}));
   EXPECT_EQ(described["growth"][0]["axis"], "n");
   EXPECT_EQ(described["growth"][0]["exponent"], 1);

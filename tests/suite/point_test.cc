@@ -44,7 +44,8 @@ TEST(ValidValue, ChoicesNumbersAndFollowing) {
   EXPECT_FALSE(ValidValue(kAxes[0], kAxes, "natve"));
   EXPECT_TRUE(ValidValue(kAxes[1], kAxes, "n"));
   EXPECT_FALSE(ValidValue(kAxes[2], kAxes, "n"));
-  for (const char* bad : {"0", "-1", "+1", " 1", "1.5", "1e3", "", "99999999999999", "99999999999999999999", "0x10"}) {
+  for (const char* bad :
+       {"0", "-1", "+1", " 1", "1.5", "1e3", "", "99999999999999", "99999999999999999999", "0x10", "01"}) {
     EXPECT_FALSE(ValidValue(kAxes[2], kAxes, bad)) << bad;
   }
   EXPECT_TRUE(ValidValue(kAxes[2], kAxes, "3000"));

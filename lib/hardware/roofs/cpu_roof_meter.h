@@ -15,6 +15,8 @@ namespace roofbench::hardware {
 
 class CpuRoofMeter final : public RoofMeter {
  public:
+  static constexpr double kCalibrationSeconds = 0.0144;  // for each variant of a roof
+
   // `threads` is the size of the pool; probe buffers exceed the last-level cache sixteen times over.
   CpuRoofMeter(CpuFacts facts, int threads);
 

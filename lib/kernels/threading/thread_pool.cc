@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/threading/thread_pool.h"
 
-#include <omp.h>
 #include <algorithm>
-#include <optional>
 #include <thread>
 
 namespace roofbench::kernels {
@@ -17,11 +15,6 @@ void Pause() {
 }
 
 }  // namespace
-
-int Processors() {
-  static const int processors = omp_get_num_procs();  // cached: the call queries the system each time
-  return processors;
-}
 
 void SpinBarrier::Wait() {
   const uint32_t round = round_.load(std::memory_order_relaxed);
@@ -48,26 +41,6 @@ void ThreadPool::operator()(int64_t n, int64_t grain, Body body) const {
   OnEach([&](int index) {
     if (const Range share = Share(n, grain, index, threads_); share.size() > 0) body(share);
   });
-}
-
-void ThreadPool::OnEach(FunctionRef<void(int index)> body) const {
-  if (threads_ == 1) return body(0);
-#pragma omp parallel num_threads(threads_)
-  {
-    // With fewer threads than asked for (a thread limit, a nested region), each takes several turns.
-    for (int index = omp_get_thread_num(); index < threads_; index += omp_get_num_threads()) body(index);
-  }
-}
-
-void ThreadPool::Region(FunctionRef<void(const Worker&)> body) const {
-  std::optional<SpinBarrier> barrier;
-#pragma omp parallel num_threads(threads_)
-  {
-#pragma omp single
-    barrier.emplace(omp_get_num_threads());
-    // `single` ends in a barrier of OpenMP, after which all threads see `barrier`.
-    body(Worker(omp_get_thread_num(), omp_get_num_threads(), *barrier));
-  }
 }
 
 void RowShares::Restart() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/measuring.h"
+#include "lib/results/evaluation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Outcome TwoChunks() {
 }
 
 TEST(ModelRatios, AreKnownOnlyWhereArithmeticBinds) {
-  RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kCompute, .name = "bf16"};
+  hardware::RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kCompute, .name = "bf16"};
   gauge.calibrated_rate = 2e12;
   EXPECT_THAT(ModelRatios(gauge, TwoChunks()), ElementsAre(0.5, 0.25));
   // The probe is then not arithmetic, and the earlier calibration does not count as a roof inside the case.

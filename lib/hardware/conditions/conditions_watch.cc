@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/device/conditions/conditions_watch.h"
+#include "lib/hardware/conditions/conditions_watch.h"
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
+#include "lib/hardware/device_facts.h"
 #include "lib/timing/statistics.h"
 
-namespace roofbench {
+namespace roofbench::hardware {
 namespace {
 
 // Returns the larger value; an unknown one ranks below every other.
@@ -18,27 +20,39 @@ std::optional<double> MedianOr(const std::vector<double>& readings, std::optiona
 
 bool Grew(std::optional<double> before, std::optional<double> after) { return before && after && *after > *before; }
 
+// The kernel's count of thermal slowdowns of the package, where the processor reports them (Intel).
+double ThrottleEvents() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count");
+  double events = 0;
+  file >> events;
+  return file ? events : 0;
+}
+
 }  // namespace
 
-ConditionsWatch::ConditionsWatch(Device& device, std::function<double()> other_cpu)
-    : device_(device),
-      other_cpu_(std::move(other_cpu)),
-      before_(device.ReadConditions()),
-      start_(device.clock().HostSeconds()),
+Conditions ReadProcessorConditions() {
+  const ProcessorTime time = ReadProcessorTime().value_or(ProcessorTime{});
+  return {.stolen_seconds = time.stolen, .busy_seconds = time.busy, .throttle_events = ThrottleEvents()};
+}
+
+ConditionsWatch::ConditionsWatch(WatchedDevice device)
+    : device_(std::move(device)),
+      before_(device_.read()),
+      start_(device_.clock.HostSeconds()),
       own_start_(OwnCpuSeconds()) {
-  if (!device_.ConditionsAreMomentary()) return;
-  device_.clock().WhileBusy([this] {
-    const Conditions now = device_.ReadConditions();
+  if (!device_.is_momentary) return;
+  device_.clock.WhileBusy([this] {
+    const Conditions now = device_.read();
     if (now.clock_hertz) loaded_hertz_.push_back(*now.clock_hertz);
     if (now.watts) loaded_watts_.push_back(*now.watts);
     Note(now);
   });
 }
 
-ConditionsWatch::~ConditionsWatch() { device_.clock().WhileBusy(nullptr); }
+ConditionsWatch::~ConditionsWatch() { device_.clock.WhileBusy(nullptr); }
 
 double ConditionsWatch::OwnCpuSeconds() const {
-  return device_.clock().ProcessCpuSeconds() + (other_cpu_ ? other_cpu_() : 0);
+  return device_.clock.ProcessCpuSeconds() + (device_.other_cpu ? device_.other_cpu() : 0);
 }
 
 void ConditionsWatch::Note(const Conditions& now) {
@@ -49,16 +63,16 @@ void ConditionsWatch::Note(const Conditions& now) {
 }
 
 void ConditionsWatch::Poll() {
-  if (device_.ConditionsAreMomentary()) Note(device_.ReadConditions());
+  if (device_.is_momentary) Note(device_.read());
 }
 
 MeasuredConditions ConditionsWatch::Finish() {
-  const double wall = device_.clock().HostSeconds() - start_;
+  const double wall = device_.clock.HostSeconds() - start_;
   const double own = OwnCpuSeconds() - own_start_;
-  const Conditions after = device_.ReadConditions();
+  const Conditions after = device_.read();
   Note(after);
   MeasuredConditions conditions;
-  if (const double processors = wall * device_.processors(); processors > 0) {
+  if (const double processors = wall * device_.processors; processors > 0) {
     conditions.stolen_share = (after.stolen_seconds - before_.stolen_seconds) / processors;
     const double others = after.busy_seconds - before_.busy_seconds - own;
     conditions.others_share = std::max(0.0, others) / processors;
@@ -74,4 +88,4 @@ MeasuredConditions ConditionsWatch::Finish() {
   return conditions;
 }
 
-}  // namespace roofbench
+}  // namespace roofbench::hardware

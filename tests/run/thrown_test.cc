@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/results/thrown.h"
+#include "lib/run/thrown.h"
 
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/results/evaluation.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "lib/results/counters.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+// A cold case above this share of its roof has a wrong probe or a wrong cost. Where the memory speed changes within
+// minutes, two of sixty runs of the stream itself reached 1.08 and 1.12 (two-core EPYC, 2026-11-20), without any error.
+constexpr double kImpossibleRoof = 1.25;
+// The same for a warm case: the rates of caches are upper bounds, but they scatter more.
+constexpr double kImpossibleCacheRoof = 2;
+
+// Margin for noise between the chunks of the case and of the probes; larger ratios are not shares of a roof.
+constexpr double kMostShare = 1.05;
+
+// Ratios of the chunks whose times are both known; 0 seconds means unknown.
+std::vector<double> Ratios(std::span<const timing::Chunk> chunks,
+                           const std::function<double(const timing::Chunk&)>& allowed_seconds) {
+  std::vector<double> ratios;
+  for (const timing::Chunk& chunk : chunks) {
+    const double allowed = allowed_seconds(chunk);
+    if (allowed > 0 && chunk.median_seconds > 0) ratios.push_back(allowed / chunk.median_seconds);
+  }
+  return ratios;
+}
+
+// Time of the work at the roof probed with a chunk, over its time in that chunk; chunks without a rate are left out.
+std::vector<double> RatiosTo(const hardware::RoofGauge& gauge, const workload::Cost& cost,
+                             std::span<const timing::Chunk> chunks) {
+  return Ratios(chunks, [&](const timing::Chunk& chunk) {
+    return chunk.roof_rate > 0 ? gauge.SecondsAt(cost, chunk.roof_rate) : 0;
+  });
+}
+
+// The median of the ratios for the operations of each phase; 0: the cost names none, or the ratio is too large to be a
+// share.
+std::vector<double> PhaseRoofs(const hardware::RoofGauge& gauge, const Outcome& outcome) {
+  std::vector<double> roofs(outcome.phases.size());
+  for (std::size_t phase = 0; phase < roofs.size(); ++phase) {
+    const workload::Cost cost = outcome.cost.OfComponent(outcome.phases[phase]);
+    if (cost.operations.empty()) continue;
+    const std::span<const double> seconds = outcome.samples.phase_seconds[phase];
+    std::vector<timing::Chunk> chunks = outcome.samples.chunks;
+    for (timing::Chunk& chunk : chunks) {
+      chunk.median_seconds = timing::Median(
+          seconds.subspan(static_cast<std::size_t>(chunk.first_sample), static_cast<std::size_t>(chunk.samples)));
+    }
+    const std::vector<double> ratios = RatiosTo(gauge, cost, chunks);
+    const double share = ratios.empty() ? 0 : timing::Median(ratios);
+    if (share <= kMostShare) roofs[phase] = share;
+  }
+  return roofs;
+}
+
+enum class RoofVerdict {
+  kPlausible,
+  // The case ran above the roof probed with it, but not above the highest rate read in this run: other programs
+  // disturbed the probe, or its memory is slower.
+  kDisturbed,
+  // Nearly every chunk ran far above the highest rate, so the cost or the probe must be wrong.
+  kImpossible,
+};
+
+RoofVerdict JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState cache, const Outcome& outcome) {
+  const std::vector<double>& ratios = outcome.roof_ratios;
+  if (ratios.empty() || timing::Median(ratios) <= kMostShare) return RoofVerdict::kPlausible;
+  // A busy machine disturbs single probes; that is noise, not a wrong cost.
+  constexpr std::size_t kFewestChunks = 4;
+  const double impossible = cache == hardware::CacheState::kWarm ? kImpossibleCacheRoof : kImpossibleRoof;
+  if (ratios.size() < kFewestChunks || timing::Quantile(ratios, 0.1) <= impossible) return RoofVerdict::kDisturbed;
+  double highest = gauge.calibrated_rate;
+  for (const timing::Chunk& chunk : outcome.samples.chunks) highest = std::max(highest, chunk.roof_rate);
+  const double share = gauge.SecondsAt(outcome.cost, highest) / outcome.summary.median;
+  return share > impossible ? RoofVerdict::kImpossible : RoofVerdict::kDisturbed;
+}
+
+}  // namespace
+
+std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome) {
+  // For any other bound, the probe does not measure the peak of the case's arithmetic.
+  if (gauge.bound != workload::Bound::kCompute) return {};
+  return Ratios(outcome.samples.chunks, [&](const timing::Chunk& chunk) {
+    return chunk.roof_rate > 0 ? outcome.model.flops / chunk.roof_rate : 0;
+  });
+}
+
+absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, Outcome& outcome) {
+  outcome.roof_name = gauge.name;
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.noise = NoiseOf(outcome);
+  outcome.roof_ratios = RatiosTo(gauge, outcome.cost, outcome.samples.chunks);
+  outcome.phase_roofs = PhaseRoofs(gauge, outcome);
+  outcome.model_ratios = ModelRatios(gauge, outcome);
+  const RoofVerdict verdict = JudgeRoof(gauge, cache, outcome);
+  if (verdict == RoofVerdict::kPlausible) return absl::OkStatus();
+  const double share = timing::Median(outcome.roof_ratios);
+  outcome.disturbed = true;
+  // With other programs running, and between ranks, this does not prove an error.
+  if (verdict == RoofVerdict::kDisturbed || !outcome.noise.empty() || gauge.bound == workload::Bound::kLink) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("the case ran at ", share, " of the measured ", outcome.roof_name,
+                                          " roof, which cannot be: its cost or the probe is wrong"));
+}
+
+}  // namespace roofbench

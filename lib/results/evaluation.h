@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What follows from a case's samples: times, noise, and shares of the roof.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/hardware/roofs/roof_gauge.h"
+#include "lib/results/outcome.h"
+
+namespace roofbench {
+
+// Fills in the summary, the noise, the ratios to the roof, and whether that was disturbed. `outcome` must contain its
+// cost, model, phases, samples and conditions. Returns DataLoss if a case ran so far above its roof that its cost or
+// the probe must be wrong.
+absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, Outcome& outcome);
+
+// Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
+std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome);
+
+}  // namespace roofbench

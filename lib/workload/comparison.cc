@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+
+#include "lib/workload/tolerance.h"
+
+namespace roofbench::workload {
+namespace {
+
+template <typename... Values>
+std::string Text(const char* format, Values... values) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)), '\0');
+  std::snprintf(text.data(), text.size() + 1, format, values...);
+  return text;
+}
+
+}  // namespace
+
+double FiniteSquares(std::span<const double> values) {
+  double squares = 0;
+  for (const double value : values) squares += std::isfinite(value) ? value * value : 0;
+  return squares;
+}
+
+Comparison::Comparison(double relative, double squares, int64_t elements)
+    : relative_(relative),
+      rms_(elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0),
+      elements_(elements) {}
+
+void Comparison::Add(std::span<const double> actual, std::span<const double> expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(actual[i] - expected[i]);
+    const double bound = relative_ * (std::abs(expected[i]) + rms_);
+    const bool finite = std::isfinite(expected[i]);
+    if (finite) squares_ += error * error;
+    const bool same_kind = expected[i] == actual[i] || (std::isnan(expected[i]) && std::isnan(actual[i]));
+    if (finite ? error <= bound : same_kind) continue;
+    ++wrong_;
+    // Every wrong element has a larger excess than every correct one; an infinity or a NaN has the largest.
+    constexpr double kLargest = 1e300;
+    const double excess = std::isfinite(error - bound) ? std::max(0.0, error - bound) : kLargest;
+    if (excess <= worst_excess_) continue;
+    worst_excess_ = excess;
+    worst_ = added_ + static_cast<int64_t>(i);
+    worst_actual_ = actual[i];
+    worst_expected_ = expected[i];
+  }
+  added_ += static_cast<int64_t>(expected.size());
+}
+
+std::optional<Comparison::Mismatch> Comparison::Find(const std::string& what) const {
+  if (wrong_ > 0) {
+    return Mismatch{Text("wrong %s: %lld of %lld elements are off, the worst (element %lld) is %g where the reference "
+                         "has %g (allowed: %.2g relative)",
+                         what.c_str(), static_cast<long long>(wrong_), static_cast<long long>(elements_),
+                         static_cast<long long>(worst_), worst_actual_, worst_expected_, relative_),
+                    std::abs(worst_actual_ - worst_expected_) / (std::abs(worst_expected_) + rms_)};
+  }
+  // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
+  const double error_rms = elements_ > 0 ? std::sqrt(squares_ / static_cast<double>(elements_)) : 0;
+  if (static_cast<double>(elements_) < kFewestForRms || error_rms <= relative_ / 2 * rms_) return std::nullopt;
+  return Mismatch{Text("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)",
+                       what.c_str(), error_rms / rms_, relative_ / 2),
+                  error_rms / rms_};
+}
+
+}  // namespace roofbench::workload

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares a result with its reference, both in double precision, one block after another.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace roofbench::workload {
+
+// The sum of the squares of the finite values.
+double FiniteSquares(std::span<const double> values);
+
+class Comparison {
+ public:
+  // `relative`: as RelativeTolerance. `squares`: FiniteSquares of the whole reference of `elements`.
+  Comparison(double relative, double squares, int64_t elements);
+
+  // The next elements of both.
+  void Add(std::span<const double> actual, std::span<const double> expected);
+
+  struct Mismatch {
+    std::string text;           // "wrong result: 3 of 64 elements are off, the worst …"
+    double relative_error = 0;  // of the worst element, or of all in the root mean square
+  };
+  // nullopt if the elements so far match. An infinite or NaN reference requires a result of the same kind. `what` names
+  // the result.
+  std::optional<Mismatch> Find(const std::string& what) const;
+
+ private:
+  const double relative_;
+  const double rms_;  // of the reference
+  const int64_t elements_;
+  int64_t added_ = 0;
+  int64_t wrong_ = 0;
+  int64_t worst_ = 0;  // index of the element that exceeds its bound most
+  double worst_excess_ = -1;
+  double worst_actual_ = 0;
+  double worst_expected_ = 0;
+  double squares_ = 0;  // of the errors
+};
+
+}  // namespace roofbench::workload

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a result may be from its reference in higher precision.
+#pragma once
+
+#include "lib/workload/dtype.h"
+
+namespace roofbench::workload {
+
+// A result may differ from the reference by tolerance · (|reference| + rms(reference)), element by element, with
+//   tolerance = (2 · eps(dtype) + 4 · eps(fp32) · sqrt(reduction)) · sqrt(roundings) · amplification,
+// and a result of 64 elements or more by half of that in the root mean square: a result is rounded to `dtype`, the
+// error of an fp32 sum of `reduction` terms grows like a random walk, and so does that of `roundings` successive
+// results. Integer results (eps 0) must be equal.
+struct Tolerance {
+  Dtype dtype = Dtype::kFp32;
+  double reduction = 1;      // terms in the longest sum (k of a product)
+  double roundings = 1;      // results successively rounded to dtype
+  double amplification = 1;  // largest growth of an error from the first of them to the last
+};
+
+// Largest allowed |result - reference| in units of |reference| + rms(reference).
+double RelativeTolerance(const Tolerance& tolerance);
+
+// Fewest elements whose errors are also judged by their root mean square.
+inline constexpr double kFewestForRms = 64;
+
+}  // namespace roofbench::workload

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace roofbench::workload {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The text for these elements, compared in blocks of two with a relative tolerance of 0.1; empty where they match.
+std::string MismatchOf(const std::vector<double>& actual, const std::vector<double>& expected) {
+  Comparison comparison(0.1, FiniteSquares(expected), static_cast<int64_t>(expected.size()));
+  for (std::size_t i = 0; i < expected.size(); i += 2) {
+    const std::size_t count = std::min<std::size_t>(2, expected.size() - i);
+    comparison.Add(std::span(actual).subspan(i, count), std::span(expected).subspan(i, count));
+  }
+  const auto mismatch = comparison.Find("result");
+  return mismatch ? mismatch->text : "";
+}
+
+TEST(Comparison, AllowsAShareOfTheElementAndOfTheRootMeanSquare) {
+  // The root mean square of the reference is 1, so that an element of 1 may err by 0.2.
+  EXPECT_EQ(MismatchOf({1, -1.19, 1}, {1, -1, 1}), "");
+  EXPECT_EQ(MismatchOf({1, -1, 1.25}, {1, -1, 1}),
+            "wrong result: 1 of 3 elements are off, the worst (element 2) is 1.25 where the reference has 1 (allowed: "
+            "0.1 relative)");
+}
+
+TEST(Comparison, InfinitiesMustBeOfTheSameKind) {
+  EXPECT_EQ(MismatchOf({kInfinity, std::nan(""), 1}, {kInfinity, std::nan(""), 1}), "");
+  for (const double wrong : {-kInfinity, std::nan(""), 1.0}) EXPECT_NE(MismatchOf({wrong, 1}, {kInfinity, 1}), "");
+  EXPECT_NE(MismatchOf({2, 5, std::nan("")}, {1, 1, 1}).find("(element 2) is nan"), std::string::npos)
+      << "a NaN is the worst";
+}
+
+TEST(Comparison, FindsManySmallErrors) {
+  const std::vector<double> reference(64, 1);
+  EXPECT_EQ(MismatchOf(std::vector<double>(64, 1.04), reference), "");
+  EXPECT_NE(MismatchOf(std::vector<double>(64, 1.06), reference).find("a root mean square of 0.06"), std::string::npos);
+  EXPECT_EQ(MismatchOf(std::vector<double>(63, 1.06), std::vector<double>(63, 1)), "") << "too few to judge";
+}
+
+}  // namespace
+}  // namespace roofbench::workload
