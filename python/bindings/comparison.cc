@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/comparison.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <string>
+
+#include "lib/workload/tolerance.h"
+#include "python/bindings/bindings.h"
+
+namespace roofbench::python {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+std::string Shape(const Array& array) {
+  std::string text = "[";
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis) {
+    text += (axis > 0 ? "," : "") + std::to_string(array.shape(axis));
+  }
+  return text + "]";
+}
+
+bool SameShape(const Array& a, const Array& b) {
+  if (a.ndim() != b.ndim()) return false;
+  for (std::size_t axis = 0; axis < a.ndim(); ++axis) {
+    if (a.shape(axis) != b.shape(axis)) return false;
+  }
+  return true;
+}
+
+template <typename Element>
+std::span<const Element> ElementsOf(const Array& array) {
+  if (array.dtype() != nb::dtype<Element>()) {
+    throw std::invalid_argument("mismatch compares arrays of float64, or with tolerance 0 of int64");
+  }
+  return {static_cast<const Element*>(array.data()), array.size()};
+}
+
+std::string MismatchOfIntegers(std::span<const int64_t> result, std::span<const int64_t> reference,
+                               const std::string& what) {
+  int64_t wrong = 0;
+  std::size_t first = 0;
+  for (std::size_t i = result.size(); i-- > 0;) {
+    if (result[i] == reference[i]) continue;
+    ++wrong;
+    first = i;
+  }
+  if (wrong == 0) return "";
+  return "wrong " + what + ": " + std::to_string(wrong) + " of " + std::to_string(result.size()) +
+         " elements are off, the first (element " + std::to_string(first) + ") is " + std::to_string(result[first]) +
+         " where the reference has " + std::to_string(reference[first]);
+}
+
+std::string MismatchOf(const Array& result, const Array& reference, double tolerance, const std::string& what) {
+  if (!(tolerance >= 0)) throw std::invalid_argument("a negative tolerance");
+  if (!SameShape(result, reference)) {
+    return "wrong " + what + ": shape " + Shape(result) + " where the reference has " + Shape(reference);
+  }
+  if (tolerance == 0 && reference.dtype() == nb::dtype<int64_t>()) {
+    return MismatchOfIntegers(ElementsOf<int64_t>(result), ElementsOf<int64_t>(reference), what);
+  }
+  const std::span<const double> expected = ElementsOf<double>(reference);
+  workload::Comparison comparison(tolerance, workload::FiniteSquares(expected), static_cast<int64_t>(expected.size()));
+  comparison.Add(ElementsOf<double>(result), expected);
+  const auto mismatch = comparison.Find(what);
+  return mismatch ? mismatch->text : "";
+}
+
+}  // namespace
+
+void BindComparison(nb::module_& core) {
+  core.def(
+      "relative_tolerance",
+      [](const std::string& dtype, double reduction, double roundings, double amplification) {
+        return workload::RelativeTolerance({.dtype = DtypeNamed(dtype),
+                                            .reduction = reduction,
+                                            .roundings = roundings,
+                                            .amplification = amplification});
+      },
+      "dtype"_a, nb::kw_only(), "reduction"_a = 1, "roundings"_a = 1, "amplification"_a = 1);
+  core.def("mismatch", MismatchOf, "result"_a, "reference"_a, "tolerance"_a, nb::kw_only(), "what"_a = "result");
+}
+
+}  // namespace roofbench::python

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sampling a Python callable gave.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+
+#include "lib/results/outcome.h"
+
+namespace roofbench::python {
+
+struct Measurement {
+  Outcome outcome;
+  std::string impossible = {};  // why the step cannot have done its work; empty: it can
+  nanobind::object last_result = nanobind::none();
+  int64_t last_call = 0;
+};
+
+}  // namespace roofbench::python

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension: what Python passes in arrives, what the sampler gives comes out, and errors are those of Python."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from array import array
+from collections.abc import Callable
+
+import pytest
+from roofbench import _core
+
+QUICK = _core.SampleOptions(warmup_iters=0, exact_samples=True, max_samples=4, roof_share=0)
+
+
+@pytest.fixture(scope="module")
+def machine() -> _core.Machine:
+    return _core.Machine(2)
+
+
+def test_costs_are_the_formulas_of_the_program() -> None:
+    product = _core.matmul(2, 3, 5, "bf16")
+    assert product.flops == {"bf16": 60} and product.bytes_read == (10 + 15) * 2 and product.bytes_written == 12
+    assert _core.adamw(10).bytes == 280
+    assert _core.attention(8, 8, 4, "fp32", causal=True).total_flops < _core.attention(8, 8, 4, "fp32").total_flops
+    both = _core.Cost({"fp32": 7}, bytes_updated=3) + product.repeated(2)
+    assert both.total_flops == 127 and both.bytes == 6 + 2 * product.bytes
+    named = _core.Cost(bytes_read=8, component="load")
+    assert named.of_component("load").bytes == 8 and named.of_component("other").bytes == 0
+
+
+BAD: list[tuple[Callable[[], object], str]] = [
+    (lambda: _core.matmul(1, 1, 1, "half"), "dtype 'half': expected fp32, tf32, bf16"),
+    (lambda: _core.gemv(1, 1, "int3"), "precision 'int3': expected fp32"),
+    (lambda: _core.softmax(1, 1, "fp32", direction="up"), "direction 'up'"),  # type: ignore[arg-type]
+    (lambda: _core.decoder_decode("gpt", "bf16", 1), "model 'gpt': expected tinyllama_1b"),
+    (lambda: _core.Cost(bytes_read=-1), "bytes_read of a cost"),
+    (lambda: _core.Cost({"fp32": math.nan}), "flops of a cost"),
+    (lambda: _core.median([]), "no values"),
+    (lambda: _core.rows(["{}"], {}), "not a line of a journal"),
+    (lambda: _core.unmeasured_line("a", {}, "lost", ""), "verdict 'lost'"),  # type: ignore[arg-type]
+    (lambda: _core.mismatch(array("f", [1]), array("f", [1]), 0.1), "float64"),
+    (lambda: _core.Machine(-1), "negative number of threads"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_arguments_are_value_errors_that_say_what_is_valid(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_calls_take_turns_and_the_last_result_is_kept(machine: _core.Machine) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def step(first: int, *, second: int) -> int:
+        seen.append((first, second))
+        return first + second
+
+    calls: list[tuple[tuple[int], dict[str, int]]] = [((1,), {"second": 2}), ((3,), {"second": 4})]
+    measured = machine.sample(step, calls, before_step=int, options=QUICK)  # so that each sample is one step
+    assert seen == [(1, 2), (3, 4)] * 2 and measured.last_result == 7 and measured.last_call == 1
+    assert len(measured.seconds) == 4 and measured.stop == "max_samples" and measured.roof is None
+
+
+def test_each_step_follows_its_preparation(machine: _core.Machine) -> None:
+    order: list[str] = []
+    block = array("d", range(1000))
+    address, length = block.buffer_info()
+    machine.sample(
+        lambda: order.append("step"),
+        operands=[(address, 8 * length)],
+        before_step=lambda: order.append("before"),
+        options=QUICK,
+    )
+    assert order == ["before", "step"] * 4
+    assert machine.evict([(address, 8 * length)]) == 8000 and block[999] == 999
+
+
+def test_phases_have_samples_of_their_own(machine: _core.Machine) -> None:
+    def step(mark: Callable[[int], None]) -> None:
+        mark(0)
+        sum(range(100))
+        mark(1)
+
+    measured = machine.sample(step, phases=["a", "b"], options=QUICK)
+    assert [len(seconds) for seconds in measured.phase_seconds] == [4, 4]
+    assert {"a_ms", "b_ms"} <= set(measured.counters())
+    with pytest.raises(RuntimeError, match="ended phase 2"):
+        machine.sample(lambda mark: mark(2), phases=["a", "b"], options=QUICK)
+
+
+def test_errors_and_interrupts_pass_through(machine: _core.Machine) -> None:
+    with pytest.raises(ZeroDivisionError):
+        machine.sample(lambda: 1 // 0)
+    with pytest.raises(LookupError, match="of the hook"):
+        machine.sample(int, interrupted=lambda: (_ for _ in ()).throw(LookupError("of the hook")))
+    with pytest.raises(KeyboardInterrupt):
+        machine.sample(lambda: os.kill(os.getpid(), 2))
+    stopped = machine.sample(int, interrupted=lambda: True)
+    assert stopped.stop == "interrupted"
+
+
+def test_a_roof_is_measured_beside_the_step(machine: _core.Machine) -> None:
+    block = array("d", bytes(8 << 20))
+    address, length = block.buffer_info()
+    cost = _core.read(8 * length)
+    measured = machine.sample(lambda: block.count(1), cost=cost, operands=[(address, 8 * length)])
+    assert measured.roof_name == "memory" and any(chunk.roof_rate > 0 for chunk in measured.chunks)
+    assert machine.peaks()["read"] > 0 and machine.roof_seconds(cost)
+    other = _core.Machine(2)
+    other.restore(machine.readings())
+    assert other.peaks()["read"] == machine.peaks()["read"]
+
+
+def test_a_step_far_above_every_roof_is_impossible(machine: _core.Machine) -> None:
+    """Claimed work that was not done: a cached result, a skipped call."""
+    quiet = [machine.sample(int, cost=_core.read(1e9)) for _ in range(5)]
+    assert all(measured.disturbed and measured.roof is None for measured in quiet)
+    assert all(measured.impossible or measured.noise for measured in quiet), "noise alone excuses it"
+
+
+def test_rows_and_lines_are_those_of_the_program(machine: _core.Machine) -> None:
+    measured = machine.sample(int, options=QUICK, cost=_core.read(1))
+    lines = [measured.journal_line("f/n:16", {"n": 16}, repetition=i) for i in range(2)]
+    assert json.loads(lines[0])["samples_s"] == pytest.approx(measured.seconds)
+    rows = [json.loads(row) for row in _core.rows(lines, {"n": 16}, family_index=3)]
+    assert [row["name"] for row in rows] == ["f/n:16", "f/n:16"] + [
+        f"f/n:16_{aggregate}" for aggregate in ("mean", "median", "stddev", "cv")
+    ]
+    assert rows[0]["n"] == 16 and rows[0]["family_index"] == 3
+    assert rows[0]["real_time"] == pytest.approx(1e6 * measured.summary.median)
+    known = {counter["name"] for counter in json.loads(_core.contract())["counters"]}
+    assert set(measured.counters()) - {"a100_mem_util"} <= known
+    (failed,) = _core.rows([_core.unmeasured_line("f/n:16", {"n": 16}, "failed", "why")], {"n": 16})
+    assert json.loads(failed)["error_message"] == "failed: why"
+
+
+def test_mismatches_are_judged_as_in_the_program() -> None:
+    one = array("d", [1, 2, 3])
+    assert _core.mismatch(one, one, 0) == ""
+    assert "(element 2) is 4 where the reference has 3" in _core.mismatch(array("d", [1, 2, 4]), one, 1e-3)
+    assert "shape [2] where the reference has [3]" in _core.mismatch(array("d", [1, 2]), one, 1e-3)
+    many = array("d", [1]) * 64
+    assert "a root mean square of 0.06" in _core.mismatch(array("d", [1.06]) * 64, many, 0.1)
+    assert "is 9007199254740993" in _core.mismatch(array("q", [2**53 + 1]), array("q", [2**53]), 0)
+    assert _core.relative_tolerance("bf16", reduction=4096) == 2**-6 + 4 * 2**-23 * 64
+
+
+def test_a_forked_process_has_threads_of_its_own(machine: _core.Machine) -> None:
+    machine.calibrate(_core.read(1))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a child that waits for the threads of its parent
+        os._exit(machine.evict([]))
+    assert os.waitpid(child, 0)[1] == 0
