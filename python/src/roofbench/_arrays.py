@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of numpy, torch and everything with a buffer or DLPack: found in nested objects, read, written and copied.
+
+torch is used only where it is loaded already. Memory is reached by its address, so that a function under test cannot
+put itself between an array and its reader by replacing methods.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import dataclasses
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Element types without a numpy type, and the integers that hold them.
+_STORAGE = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+_DEEPEST = 20  # of nested containers; a cycle ends earlier
+# Functions of these hold no operands.
+_LIBRARIES = frozenset({"numpy", "torch", "jax", "roofbench", *sys.stdlib_module_names})
+
+
+def torch() -> Any:
+    """The module if the program has loaded it, or None."""
+    return sys.modules.get("torch")
+
+
+def is_tensor(value: Any) -> bool:
+    return torch() is not None and isinstance(value, torch().Tensor)
+
+
+def is_module(value: Any) -> bool:
+    nn = sys.modules.get("torch.nn")
+    return nn is not None and isinstance(value, nn.Module)
+
+
+def is_array(value: Any) -> bool:
+    if isinstance(value, type):
+        return False
+    if isinstance(value, (np.ndarray, bytearray, memoryview)) or is_tensor(value):
+        return True
+    return any(hasattr(type(value), name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__"))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Array:
+    """Memory that a value holds."""
+
+    where: str  # "argument 0", "argument 1['weight']"
+    dtype: str  # numpy's name of the elements, or "bfloat16", …
+    data: NDArray[Any]  # the memory itself; elements without a numpy type as integers
+    owner: Any
+
+    def memory(self) -> tuple[int, int]:
+        """Address and length of the range that contains every element."""
+        low, high = np.lib.array_utils.byte_bounds(self.data) if self.data.size else (0, 0)
+        return low, high - low
+
+    def read(self) -> NDArray[Any]:
+        """A private, contiguous copy."""
+        return np.array(self.data, order="C", copy=True)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether each element has memory of its own that may be written."""
+        overlaps = any(
+            stride == 0 and length > 1 for stride, length in zip(self.data.strides, self.data.shape, strict=True)
+        )
+        return bool(self.data.flags.writeable) and not overlaps
+
+    @property
+    def is_floating(self) -> bool:
+        return self.dtype in _STORAGE or self.data.dtype.kind in "fc"
+
+
+def _of_tensor(tensor: Any, where: str) -> Array:
+    framework = torch()
+    if tensor.device.type != "cpu":
+        raise TypeError(
+            f"{where} is on {tensor.device}: roofbench measures arrays of the CPU from Python; move it with .cpu(), or"
+            " measure GPUs with the program"
+        )
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.layout is not framework.strided or tensor.is_quantized:
+        raise TypeError(f"{where} is a {tensor.layout} tensor of {dtype}: only strided ones are supported")
+    base = framework._C.TensorBase
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+    storage = np.dtype(_STORAGE.get(dtype, dtype))
+    shape, steps = tuple(tensor.shape), [step * storage.itemsize for step in tensor.stride()]
+    if 0 in shape:
+        return Array(where, dtype, np.empty(shape, storage), tensor)
+    length = sum((size - 1) * step for size, step in zip(shape, steps, strict=True)) + storage.itemsize
+    memory = (ctypes.c_byte * length).from_address(base.data_ptr(tensor))
+    flat = np.frombuffer(memory, np.uint8)
+    view: NDArray[Any] = np.ndarray(shape, storage, flat, 0, tuple(steps))
+    return Array(where, dtype, view, tensor)
+
+
+def array_of(value: Any, where: str) -> Array:
+    """Raises TypeError for arrays that are not on the CPU or not of numbers."""
+    if is_tensor(value):
+        return _of_tensor(value, where)
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(f"{where} is on a GPU: roofbench measures arrays of the CPU from Python")
+    try:
+        if isinstance(value, (np.ndarray, bytearray, memoryview)) or not hasattr(value, "__dlpack__"):
+            data = np.ndarray.view(np.asarray(value), np.ndarray)
+        else:
+            data = np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(f"{where} ({type(value).__name__}) gives no array of the CPU: {error}") from error
+    name = data.dtype.name
+    if name in _STORAGE:  # of the package ml_dtypes
+        data = data.view(_STORAGE[name])
+    elif data.dtype.kind not in "biufc":
+        raise TypeError(f"{where} has elements of {data.dtype}, not numbers")
+    return Array(where, name, data, value)
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    """What a container holds, each with the text that follows the container's name."""
+    if isinstance(value, Mapping):
+        return [(f"[{key!r}]", item) for key, item in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [(f"[{index}]", item) for index, item in enumerate(value)]
+    if is_module(value):
+        return [(f".{name}", item) for part in (value.named_parameters(), value.named_buffers()) for name, item in part]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)]
+    return []
+
+
+def _is_own(function: types.FunctionType) -> bool:
+    return (function.__module__ or "").partition(".")[0] not in _LIBRARIES - {"__main__"}
+
+
+def _captured(function: Any) -> Iterator[tuple[str, Any]]:
+    """What a callable refers to: its closure, defaults and globals, or the attributes of an object."""
+    compiled = getattr(function, "_torchdynamo_orig_callable", None)
+    if compiled is not None:
+        yield "", compiled
+    elif isinstance(function, functools.partial):
+        yield from [("", function.func), ("", function.args), ("", function.keywords)]
+    elif isinstance(function, types.MethodType):
+        yield from [("", function.__self__), ("", function.__func__)]
+    elif isinstance(function, types.FunctionType):
+        if not _is_own(function):
+            return
+        code = function.__code__
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            if cell != types.CellType():
+                yield f".{name}", cell.cell_contents
+        yield from [("", function.__defaults__), ("", function.__kwdefaults__)]
+        for name in code.co_names:
+            if name in function.__globals__:
+                yield f".{name}", function.__globals__[name]
+    elif is_module(function):
+        yield from _parts(function)
+    elif hasattr(function, "__dict__") and not isinstance(function, (type, types.ModuleType)):
+        yield from ((f".{name}", item) for name, item in vars(function).items())
+
+
+def walk(value: Any, where: str, *, into_functions: bool = False) -> list[Array]:
+    """The arrays in a value, each once."""
+    found: list[Array] = []
+    seen: set[int] = set()
+
+    def visit(item: Any, label: str, depth: int) -> None:
+        if id(item) in seen or depth > _DEEPEST:
+            return
+        seen.add(id(item))
+        if is_array(item):
+            found.append(array_of(item, label))
+            return
+        parts = list(_parts(item))
+        if not parts and into_functions and (callable(item) or depth == 0):
+            parts = list(_captured(item))
+        for suffix, part in parts:
+            visit(part, label + suffix, depth + 1)
+
+    visit(value, where, 0)
+    return found
+
+
+def leaves_of(arrays: Iterable[Array]) -> list[Any]:
+    """The tensors that autograd gives gradients."""
+    return [array.owner for array in arrays if is_tensor(array.owner) and array.owner.requires_grad]
+
+
+# Values.
+
+
+def _bfloat16_to_float32(data: NDArray[Any]) -> NDArray[Any]:
+    return (data.astype(np.uint32) << 16).view(np.float32)
+
+
+def floats(data: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The values as numpy's numbers: bf16 and fp8 in fp32."""
+    if dtype == "bfloat16":
+        return _bfloat16_to_float32(data)
+    if dtype in _STORAGE:
+        codes: Any = torch().arange(256, dtype=torch().uint8).view(getattr(torch(), dtype)).float()
+        table: NDArray[Any] = np.array(codes.tolist(), np.float32)
+        decoded: NDArray[Any] = table[data]
+        return decoded
+    return data
+
+
+def storage(values: NDArray[Any], like: Array) -> NDArray[Any]:
+    """The inverse of `floats`, cut off instead of rounded; not for fp8."""
+    if like.dtype == "bfloat16":
+        return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(like.data.dtype)
+
+
+def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generator, gently: bool) -> NDArray[Any]:
+    """Other values of the same kind: in another order, each floating-point number scaled by 0.5 to 1; `gently`, all
+    of them scaled by the same factor, which keeps order, symmetry and zeros. Values that are not finite stay.
+    """
+    flat = original.reshape(-1)
+    fp8 = array.dtype in _STORAGE and array.dtype != "bfloat16"
+    if array.is_floating and not fp8:
+        values = floats(flat, array.dtype)
+        if not np.isfinite(values).all():
+            return original
+        if gently:
+            values = values * random.uniform(0.5, 0.95)
+        elif values.size > 1 and (values == values[0]).all():
+            values = random.uniform(0.5, 1, values.size) * (values[0] or 1)
+        else:
+            values = _rolled(values, random) * np.resize(random.uniform(0.5, 1, 4093), values.size)
+        flat = storage(values, array)
+    elif not gently:
+        flat = _rolled(flat, random)
+    return flat.reshape(original.shape)
+
+
+def _rolled(values: NDArray[Any], random: np.random.Generator) -> NDArray[Any]:
+    return np.roll(values, int(random.integers(1, max(2, values.size))))
+
+
+# Copies for the reference.
+
+
+class Copier:
+    """Private copies of values, in double precision or as they are. The same object is copied once."""
+
+    def __init__(self, double: bool) -> None:
+        self._double = double
+        self.copies: dict[int, Any] = {}  # by the identity of the original
+        self._kept: list[Any] = []  # keeps the identities valid
+
+    def __call__(self, value: Any, depth: int = 0) -> Any:
+        if id(value) in self.copies:
+            return self.copies[id(value)]
+        made = self._made(value, depth)
+        if made is not value:
+            self.copies[id(value)] = made
+            self._kept.append(value)
+        return made
+
+    def function(self, function: Any) -> Any:
+        """A function whose closure and globals have copies of the arrays and modules that it refers to."""
+        if isinstance(function, functools.partial):
+            return functools.partial(self.function(function.func), *self(function.args), **self(function.keywords))
+        if isinstance(function, types.MethodType):
+            return types.MethodType(function.__func__, self(function.__self__))
+        if not isinstance(function, types.FunctionType) or not _is_own(function):
+            return self(function)
+        namespace = dict(function.__globals__)
+        old_cells = function.__closure__ or ()
+        cells = tuple(types.CellType() for _ in old_cells)
+        made = types.FunctionType(function.__code__, namespace, function.__name__, None, cells)
+        self.copies[id(function)] = made  # before its parts, which may refer to it
+        self._kept.append(function)
+        for name in function.__code__.co_names:
+            if name in namespace:
+                namespace[name] = self._held(namespace[name])
+        for old, new in zip(old_cells, cells, strict=True):
+            if old != types.CellType():
+                new.cell_contents = self._held(old.cell_contents)
+        made.__defaults__ = self(function.__defaults__)
+        made.__kwdefaults__ = self(function.__kwdefaults__)
+        return made
+
+    def _held(self, value: Any) -> Any:
+        """What a function refers to: its own list of results, say, stays the same object."""
+        return value if isinstance(value, (list, dict, set)) and not walk(value, "") else self(value)
+
+    def _made(self, value: Any, depth: int) -> Any:
+        if depth > _DEEPEST:
+            return value
+        if is_tensor(value):
+            return self._tensor(value)
+        if is_array(value):
+            array = array_of(value, "an argument of the reference")
+            if self._double and array.is_floating:
+                kind = np.complex128 if array.data.dtype.kind == "c" else np.float64
+                return np.array(floats(array.data, array.dtype), kind)
+            return np.array(np.asarray(value) if array.dtype in _STORAGE else array.data)
+        if is_module(value):
+            return self._module(value)
+        if isinstance(value, types.FunctionType) and _is_own(value):
+            return self.function(value)
+        copied = [self(part, depth + 1) for _, part in _parts(value)]
+        if all(new is old for new, (_, old) in zip(copied, _parts(value), strict=True)):
+            return _shallow(value)
+        if isinstance(value, dict):
+            made = _shallow(value)
+            made.update(zip(value, copied, strict=True))
+            return made
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*copied)
+        if isinstance(value, (list, tuple)):
+            return type(value)(copied)
+        if dataclasses.is_dataclass(value):
+            made = copy.copy(value)
+            for field, part in zip(dataclasses.fields(value), copied, strict=True):
+                object.__setattr__(made, field.name, part)
+            return made
+        return value
+
+    def _tensor(self, tensor: Any) -> Any:
+        made = tensor.detach().clone()
+        if self._double and made.is_floating_point():
+            made = made.double()
+        elif self._double and made.is_complex():
+            made = made.to(torch().complex128)
+        return made.requires_grad_(tensor.requires_grad)
+
+    def _module(self, module: Any) -> Any:
+        made = copy.deepcopy(module)
+        if self._double:
+            made = made.double()
+        made.zero_grad(set_to_none=True)
+        for (_, old), (_, new) in zip(_parts(module), _parts(made), strict=True):
+            self.copies[id(old)] = new
+            self._kept.append(old)
+        return made
+
+
+def _shallow(value: Any) -> Any:
+    """A list or dict of the reference's own, because it may change it."""
+    return copy.copy(value) if isinstance(value, (list, dict, set)) else value
+
+
+def grads_of(leaves: Iterable[Any], mapped: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """Each leaf that has a gradient, as (leaf, gradient of what it is mapped to)."""
+    pairs = ((leaf, mapped(leaf)) for leaf in leaves)
+    return [(leaf, other.grad) for leaf, other in pairs if other is not None and other.grad is not None]

@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures a function: checked before and after the samples, timed by the sampler of the program."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofbench import _check, _core
+from roofbench._arrays import Array, array_of, fresh_values, leaves_of, torch, walk
+from roofbench._check import LazyError, Outcome, Reference, Value, Watch, results_of, shares, value_of
+from roofbench._machine import calibrate, context, machine
+from roofbench._result import Result
+from roofbench.work import Work
+
+__all__ = ["Options", "Subject", "context", "measure"]
+
+_SLOW_REFERENCE = 1.0  # seconds: from here on it is computed for one set of fresh values, not two
+_TURNS = 5  # of calls with two sets of values, to find calls that are skipped at random; fewer if they take this long:
+_TURN_SECONDS = 0.2
+_PAIRS = (2, 16)  # fewest and most pairs of calls with new and with the same values
+_PAIR_SECONDS = 0.4  # about so long do they take together
+_CACHED = 2.0  # the fastest call with new values takes so many times as long as the fastest repeated one
+_ROUNDS = 3  # of pairs that must all agree: other programs slow single calls
+_SLOWER, _MOSTLY = 1.4, 0.6  # and by so much at least in this share of the pairs
+_LEAST_CALL = 2e-6  # seconds of a call that is long enough to compare
+
+
+class CaseError(Exception):
+    """Why a measurement does not count."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How to measure; the keywords of `measure`."""
+
+    work: Work | _core.Cost | None = None
+    reference: Callable[..., Any] | None = None
+    cache: Literal["cold", "warm"] = "cold"
+    name: str = ""
+    axes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tolerance: float | None = None
+    reduction: float | None = None
+    mutates: Sequence[int] = ()
+    grads: bool = True
+    inputs: Callable[[int], Sequence[Any]] | None = None
+    seed: int | None = None
+    max_time: float = 0.4
+    max_wall: float = 4.0
+    max_warmup_time: float | None = None
+    max_samples: int | None = None
+    roofs: bool = True
+    interrupted: Callable[[], bool] | None = None
+
+    def cost(self) -> _core.Cost | None:
+        return self.work.cost() if isinstance(self.work, Work) else self.work
+
+    def sampling(self) -> _core.SampleOptions:
+        fields: dict[str, Any] = {"max_time": self.max_time, "max_wall": self.max_wall}
+        if not self.roofs or self.work is None:
+            fields["roof_share"] = 0.0
+        if self.max_warmup_time is not None:
+            fields["max_warmup_time"] = self.max_warmup_time
+        if self.max_samples is not None:
+            fields |= {"max_samples": self.max_samples, "min_samples": min(10, self.max_samples)}
+        return _core.SampleOptions(**fields)
+
+
+# A single call, taken as the samples are: a function cannot tell its checks from its samples.
+_ONE = {"warmup_iters": 0, "exact_samples": True, "max_samples": 1, "min_samples": 1, "roof_share": 0.0}
+
+
+class Subject:
+    """A function with its arguments. Its memory is written: fresh values take the place of the originals until
+    `restore`.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: Options) -> None:
+        if not callable(function):
+            raise TypeError(f"expected a function, not a {type(function).__name__}")
+        if options.cache not in ("cold", "warm"):
+            raise ValueError(f"cache={options.cache!r}: expected 'cold' or 'warm'")
+        if any(not 0 <= index < len(arguments) for index in options.mutates):
+            raise ValueError(f"mutates={list(options.mutates)}: there are {len(arguments)} arguments, from 0")
+        self.function = function
+        self.options = options
+        self.name = _name(function, options)
+        self.axes = {**options.axes, "cache": options.cache}
+        self.seed = secrets.randbits(31) if options.seed is None else options.seed
+        self.first_call: float | None = None
+        self.checked = False
+        self.notes: list[str] = []
+        self._arguments = arguments
+        by_argument = [walk(argument, f"argument {index}") for index, argument in enumerate(arguments)]
+        self._arrays = [array for arrays in by_argument for array in arrays]
+        self._mutated = [array for index in options.mutates for array in by_argument[index]]
+        captured = walk(function, "the function", into_functions=True)
+        self._operands = _joined([array.memory() for array in (*self._arrays, *captured)])
+        self._leaves = leaves_of([*self._arrays, *captured])
+        self._originals = [array.read() for array in self._arrays]
+        self._values = list(self._originals)  # that the arrays hold before a call
+        plain = [array for index, one in enumerate(by_argument) if index not in options.mutates for array in one]
+        self._renewed = _renewable(plain, arguments)
+        self._watch = Watch(options.reference)
+        self._expected: dict[int, _Expected] = {}  # by the number of the set of values; 0: the originals
+
+    # Values.
+
+    def _write(self, values: Sequence[NDArray[Any]]) -> None:
+        self._values = list(values)
+        for array, content in zip(self._arrays, self._values, strict=True):
+            if array.is_writable:
+                array.data[...] = content
+
+    def restore(self) -> None:
+        self._write(self._originals)
+
+    def _set(self, number: int, gently: bool) -> list[NDArray[Any]]:
+        """The values of a set: the same number gives the same values."""
+        if number == 0:
+            return self._originals
+        if self.options.inputs is not None:
+            made = list(self.options.inputs(self.seed + number))
+            given = [array.read() for index, item in enumerate(made) for array in walk(item, f"input {index}")]
+            if [one.shape for one in given] != [array.data.shape for array in self._arrays]:
+                raise ValueError(f"inputs({self.seed + number}) does not give arrays of the arguments' shapes")
+            return given
+        random = np.random.default_rng([self.seed, number])
+        return [
+            fresh_values(array, original, random, gently) if array in self._renewed else original
+            for array, original in zip(self._arrays, self._originals, strict=True)
+        ]
+
+    # Checks.
+
+    def expect(self) -> None:
+        """Computes what the calls should give, before the function runs for the first time. Raises CaseError."""
+        fake = self._watch.clocks_before()
+        if fake:
+            raise CaseError(fake)
+        if self.options.reference is None:
+            self.notes.append("not checked: no reference")
+            self._gently = False
+            return
+        begin = time.monotonic()
+        self._expected[0] = self._expectation(0, gently=False)
+        slow = time.monotonic() - begin > _SLOW_REFERENCE
+        self._gently = not self._suits(self._set(1, gently=False))
+        if self._gently and not self._suits(self._set(1, gently=True)):
+            self.notes.append("no fresh values: the reference takes no others; pass inputs=")
+            self._renewed = []
+        for number in (1,) if slow else (1, 2):
+            self._expected[number] = self._expectation(number, self._gently)
+        self.restore()
+        self.checked = True
+
+    def _reference(self) -> Reference:
+        assert self.options.reference is not None
+        leaves = self._leaves if self.options.grads else []
+        return Reference(self.options.reference, self._arguments, self.options.mutates, leaves)
+
+    def _suits(self, values: list[NDArray[Any]]) -> bool:
+        """Whether the reference takes the values, and gives no new infinities or NaNs."""
+        self._write(values)
+        try:
+            finite = self._reference().compute(double=False).is_finite()
+        except Exception:
+            return False
+        usual = self._expected[0].native.is_finite()
+        return all(now or not before for now, before in zip(finite, usual, strict=True))
+
+    def _expectation(self, number: int, gently: bool) -> _Expected:
+        self._write(self._set(number, gently))
+        reference = self._reference()
+        try:
+            native = reference.compute(double=False)
+        except LazyError as error:
+            raise CaseError(f"the reference: {error}") from error
+        except Exception as error:
+            raise CaseError(f"the reference raised {_text(error)}") from error
+        try:
+            exact = reference.compute(double=True)
+        except Exception:
+            exact = native
+            self.notes.append("the reference does not take double precision")
+        dtypes = [array.dtype for array in self._arrays] + [value.dtype for value in native.results]
+        allowed = _check.tolerance(dtypes, self._reduction(native.results), self.options.tolerance)
+        return _Expected(exact, native, allowed)
+
+    def _reduction(self, results: Sequence[Value]) -> float:
+        """Terms of the longest sum, where nobody says: no dimension, and no work for a result, allows more."""
+        if self.options.reduction is not None:
+            return self.options.reduction
+        elements = max(1, *(math.prod(value.shape) for value in results), 1)
+        longest = max((size for array in self._arrays for size in array.data.shape), default=1)
+        inputs = sum(array.data.size for array in self._arrays)
+        cost = self.options.cost()
+        by_work = cost.total_flops / (2 * elements) if cost is not None else 0
+        return float(max(longest, inputs / elements, by_work, 1))
+
+    def _verify(self, returned: Any, number: int) -> None:
+        """Raises CaseError unless a call that just ended gave what it should, and nothing else changed."""
+        try:
+            found = results_of(returned)
+            results = [array_of(value, place) for place, value in found]
+        except LazyError as error:
+            raise CaseError(str(error)) from error
+        except TypeError as error:
+            raise CaseError(f"the result cannot be read: {error}") from error
+        given = self._outcome(results)
+        working = self._watch.working_thread()
+        if given != self._outcome(results):
+            raise CaseError("the result changed after the call had returned: its work was not timed")
+        if working:
+            raise CaseError(working)
+        self._find_mutation()
+        expected = self._expected.get(number)
+        if expected is not None:
+            self._compare(given, results, expected)
+        changed = self._watch.changed()
+        if changed:
+            raise CaseError(changed)
+
+    def _compare(self, given: Outcome, results: Sequence[Array], expected: _Expected) -> None:
+        why = _check.difference(given, expected.exact, expected.native, expected.allowed)
+        if why:
+            raise CaseError(why)
+        for result in results:
+            for array in self._arrays:
+                if shares(result, array) and not expected.exact.is_alias and array not in self._mutated:
+                    raise CaseError(f"{result.where} is memory of {array.where}, where the reference makes a new array")
+
+    def _outcome(self, results: Sequence[Array]) -> Outcome:
+        grads = [leaf.grad for leaf in self._leaves if leaf.grad is not None] if self.options.grads else []
+        return Outcome(
+            [value_of(array) for array in results],
+            [value_of(array) for array in self._mutated],
+            [value_of(array_of(grad, "gradient")) for grad in grads],
+        )
+
+    def _find_mutation(self) -> None:
+        for array, before in zip(self._arrays, self._values, strict=True):
+            if array not in self._mutated and array.read().tobytes() != before.tobytes():
+                raise CaseError(f"the function changed {array.where}; if it should, declare mutates=")
+
+    # Calls.
+
+    def _prepare(self) -> None:
+        """Before each call, untimed: inputs that it changes are restored, and gradients of the last one dropped."""
+        for array, content in self._to_restore:
+            array.data[...] = content
+        for leaf in self._leaves:
+            leaf.grad = None
+
+    def _sample(self, **fields: Any) -> _core.Measurement:
+        """The only way to the function. Raises CaseError if it raises."""
+        listed = zip(self._arrays, self._values, strict=True)
+        self._to_restore = [(array, content) for array, content in listed if array in self._mutated]
+        if not self.options.grads:
+            self._leaves = []
+        single = "exact_samples" in fields
+        needs_preparing = single or self._to_restore or self._leaves
+        try:
+            return machine().sample(
+                self.function,
+                [(self._arguments, {})],
+                cost=None if single else self.options.cost(),
+                cold=self.options.cache == "cold",
+                operands=self._operands if single or self.options.cache == "cold" else (),
+                options=_core.SampleOptions(**fields) if fields else self.options.sampling(),
+                before_step=self._prepare if needs_preparing else None,
+                interrupted=self.options.interrupted,
+            )
+        except Exception as error:
+            raise CaseError(f"the function raised {_text(error)}") from error
+
+    def call(self, number: int) -> float:
+        """Seconds of one checked call with the values of a set."""
+        self._write(self._set(number, self._gently))
+        measured = self._sample(**_ONE)
+        if self.first_call is None:
+            self.first_call = measured.seconds[0]
+        self._verify(measured.last_result, number)
+        return measured.seconds[0]
+
+    def _time(self, number: int) -> float:
+        """The same, not checked."""
+        self._write(self._set(number, self._gently))
+        return self._sample(**_ONE).seconds[0]
+
+    def check_before(self) -> None:
+        """The first calls. Raises CaseError."""
+        self.call(0)
+        if self._renewed:
+            self.call(1)
+
+    def samples(self) -> _core.Measurement:
+        """Takes the samples, with the original values. `judge` says whether they count."""
+        self._write(self._originals)
+        self._compiled = _check.recompilations()
+        return self._sample()
+
+    def judge(self, measured: _core.Measurement) -> None:
+        """Raises CaseError if the samples do not count."""
+        compiled = _check.recompilations() - self._compiled
+        self._verify(measured.last_result, 0)
+        if compiled:
+            raise CaseError(f"torch.compile compiled {compiled} more frames during the samples, which are void")
+        if measured.impossible:
+            raise CaseError(measured.impossible)
+
+    def judged_samples(self) -> _core.Measurement:
+        measured = self.samples()
+        self.judge(measured)
+        return measured
+
+    def check_after(self, median: float) -> None:
+        """Calls with fresh values in the same memory, some of them twice. Raises CaseError."""
+        if not self._renewed:
+            return
+        begin = time.monotonic()
+        for turn in range(_TURNS):
+            for number in (2, 1):
+                self.call(number)
+            if turn and time.monotonic() - begin > _TURN_SECONDS:
+                break
+        pairs = int(min(max(_PAIR_SECONDS / 2 / max(median, 1e-9), _PAIRS[0]), _PAIRS[1]))
+        ratio = 0.0
+        for turn in range(_ROUNDS):
+            first = 3 + turn * pairs
+            times = [(self._time(number), self._time(number)) for number in range(first, first + pairs)]
+            new, same = np.min(times, axis=0)
+            slower = sum(one > _SLOWER * other for one, other in times)
+            if new < _LEAST_CALL or new < _CACHED * same or slower < _MOSTLY * pairs:
+                return
+            ratio = new / max(same, 1e-9)
+        raise CaseError(
+            f"a call with new values takes {ratio:.1f} times as long as the next one with the same values:"
+            " results are kept, not computed"
+        )
+
+    def result(self, measured: _core.Measurement | None, failure: str) -> Result:
+        notes = tuple(dict.fromkeys(self.notes))
+        return Result(self.name, failure, measured, self.axes, self.first_call, self.checked, notes, self.seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Expected:
+    """What a call should give."""
+
+    exact: Outcome
+    native: Outcome  # in the precision of the arguments
+    allowed: float
+
+
+def _text(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+def _name(function: Any, options: Options) -> str:
+    if options.name:
+        return options.name
+    name = getattr(function, "__name__", "") or type(function).__name__
+    name = name.strip("<>").replace(" ", "_")
+    return f"{name}/cache:warm" if options.cache == "warm" else name
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Without overlaps: views of one array are evicted once."""
+    joined: list[tuple[int, int]] = []
+    for low, size in sorted(one for one in ranges if one[1] > 0):
+        if joined and low <= sum(joined[-1]):
+            joined[-1] = (joined[-1][0], max(sum(joined[-1]), low + size) - joined[-1][0])
+        else:
+            joined.append((low, size))
+    return joined
+
+
+def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> list[Array]:
+    """The arrays that take fresh values: not the state of modules; integers of 32 bits or more, which may be indices,
+    only where there are no others.
+    """
+    held = {id(array.owner) for argument in arguments for array in _of_modules(argument)}
+    free = [array for array in arrays if array.is_writable and array.data.size and id(array.owner) not in held]
+    usual = [
+        array for array in free if array.is_floating or (array.data.dtype.kind in "iu" and array.data.itemsize < 4)
+    ]
+    return usual or free
+
+
+def _of_modules(argument: Any) -> list[Array]:
+    nn = torch() and torch().nn
+    return walk(argument, "") if nn and isinstance(argument, nn.Module) else []
+
+
+@contextlib.contextmanager
+def _restoring(case: Subject) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        case.restore()
+
+
+def measure(
+    function: Callable[..., Any],
+    *args: Any,
+    work: Work | _core.Cost | None = None,
+    reference: Callable[..., Any] | None = None,
+    cache: Literal["cold", "warm"] = "cold",
+    name: str = "",
+    axes: Mapping[str, str] | None = None,
+    tolerance: float | None = None,
+    reduction: float | None = None,
+    mutates: Sequence[int] = (),
+    grads: bool = True,
+    inputs: Callable[[int], Sequence[Any]] | None = None,
+    seed: int | None = None,
+    max_time: float = 0.4,
+    max_wall: float = 4.0,
+    max_warmup_time: float | None = None,
+    max_samples: int | None = None,
+    roofs: bool = True,
+    interrupted: Callable[[], bool] | None = None,
+) -> Result:
+    """Measures `function(*args)`.
+
+    work: what a call computes and moves (`Work`, `roofbench.work`); without it no roof is claimed.
+    reference: computes the same from the same arguments; it gets private copies in double precision.
+    cache: "cold" evicts all arrays before each call, untimed; "warm" leaves them where the last call left them.
+    tolerance: largest relative deviation; by default it follows from the dtypes, from `reduction`, the number of terms
+        of the longest sum, and from the rounding of the reference itself.
+    mutates: numbers of the arguments that a call may change; they are restored before each call, untimed.
+    grads: gradients of leaf tensors are results, and are dropped before each call, untimed.
+    inputs: gives arguments for a seed, where other values of the same kind as the given ones would not do.
+    max_time, max_wall: seconds of samples, and of samples, warm-up and roof probes together.
+    roofs: whether roofs are measured; without them there is no share.
+
+    A wrong, skipped, kept or unfinished result gives a failed Result with the reason, not an exception. TypeError and
+    ValueError are for arguments that cannot be measured.
+    """
+    options = Options(
+        work, reference, cache, name, axes or {}, tolerance, reduction, tuple(mutates), grads, inputs, seed, max_time,
+        max_wall, max_warmup_time, max_samples, roofs, interrupted,
+    )  # fmt: skip
+    case = Subject(function, args, options)
+    cost = options.cost()
+    measured = None
+    with _restoring(case):
+        try:
+            case.expect()
+            if cost is not None and roofs:
+                calibrate(cost)
+            case.check_before()
+            measured = case.samples()
+            case.judge(measured)
+            case.check_after(measured.summary.median)
+        except CaseError as failure:
+            return case.result(measured, str(failure))
+    return case.result(measured, "")

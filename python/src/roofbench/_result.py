@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What measuring one function gave."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roofbench import _core, _render
+from roofbench._machine import context
+
+_FEWEST_SAMPLES = 6  # fewer do not bound a median at 95 %
+_NOISE = {
+    "ci": "the interval of the median is wider than 5 %",
+    "drift": "the medians of successive chunks of samples differ by more than 10 %",
+    "others": "other programs used more than 5 % of the processors' time",
+    "stolen": "the hypervisor took more than 5 % of the processors' time",
+}
+_FLAGS = {
+    "disturbed": "it ran above the roof that was measured with it, so something slowed the probes: no share is given",
+    "throttled": "the processors slowed themselves down for heat",
+    "launch_bound": "the host takes longer to start the work than the device to do it",
+}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Result:
+    """A measurement, or the reason why it does not count."""
+
+    name: str
+    failure: str = ""  # why it does not count; "": it does
+    measurement: _core.Measurement | None = None  # samples of a failed one are kept
+    axes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    first_call: float | None = None  # seconds, with all compilation; never among the samples
+    checked: bool = False  # against a reference
+    notes: Sequence[str] = ()  # what else limits the result
+    seed: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.failure
+
+    @property
+    def samples(self) -> list[float]:
+        """Seconds of a call, in the order of measurement."""
+        return self.measurement.seconds if self.measurement else []
+
+    @property
+    def median(self) -> float | None:
+        return self.measurement.summary.median if self.measurement else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of the median, at 95 %; None with fewer than six samples."""
+        samples = self.samples
+        return _core.median_interval(samples) if len(samples) >= _FEWEST_SAMPLES else None
+
+    @property
+    def roof(self) -> float | None:
+        """The time that the roof allows over the median; None without `work` or if it is unknown."""
+        return self.measurement.roof if self.measurement and self.ok else None
+
+    @property
+    def roof_name(self) -> str:
+        return self.measurement.roof_name if self.measurement else ""
+
+    @property
+    def counters(self) -> dict[str, float]:
+        return self.measurement.counters() if self.measurement else {}
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """What speaks against trusting the figures, each with its why: noisy, disturbed, throttled, launch_bound."""
+        if self.measurement is None:
+            return {}
+        counters = self.counters
+        found = {}
+        if self.measurement.noise:
+            found["noisy"] = "; ".join(_NOISE.get(reason, reason) for reason in self.measurement.noise)
+        found |= {flag: why for flag, why in _FLAGS.items() if counters.get(flag, 0) > 0}
+        if len(self.samples) < _FEWEST_SAMPLES:
+            found["few samples"] = f"{len(self.samples)} do not bound a median; give it more max_time"
+        return found
+
+    @property
+    def noisy(self) -> bool:
+        return "noisy" in self.verdicts
+
+    @property
+    def disturbed(self) -> bool:
+        return "disturbed" in self.verdicts
+
+    @property
+    def throttled(self) -> bool:
+        return "throttled" in self.verdicts
+
+    @property
+    def launch_bound(self) -> bool:
+        return "launch_bound" in self.verdicts
+
+    def _columns(self) -> dict[str, str]:
+        return {} if self.median is None else _render.figures(self.median, self.counters, self.roof_name)
+
+    def __repr__(self) -> str:
+        notes = list(self.verdicts)
+        if notes and notes[0] == "noisy" and self.measurement:
+            notes[0] = f"noisy ({', '.join(self.measurement.noise)})"
+        return _render.line(self.name, self._columns(), [*notes, *self.notes], self.failure)
+
+    def _repr_html_(self) -> str:
+        doubts = self.verdicts | ({"note": "; ".join(self.notes)} if self.notes else {})
+        return _render.table(self.name, self._columns(), doubts, self.failure)
+
+    # The contract of results.
+
+    def line(self, *, repetition: int = 0) -> dict[str, Any]:
+        """The line of a journal."""
+        if self.measurement is None or self.failure:
+            text = _core.unmeasured_line(self.name, self.axes, "failed", self.failure, repetition=repetition)
+        else:
+            text = self.measurement.journal_line(self.name, self.axes, repetition=repetition)
+        parsed: dict[str, Any] = json.loads(text)
+        return parsed
+
+    def row(self, *, repetition: int = 0, family_index: int = 0) -> dict[str, Any]:
+        """The row of a result file, as the program writes it."""
+        line = json.dumps(self.line(repetition=repetition))
+        parsed: dict[str, Any] = json.loads(_core.rows([line], self.axes, family_index=family_index)[0])
+        return parsed
+
+    def json(self) -> str:
+        return json.dumps(self.row())
+
+    def save(self, path: str | Path) -> None:
+        """Writes a result file of this case, for `tools/report` and `roofreport`."""
+        save([self], path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """That of cases without a declared one, for readers of the file: an axis is not a counter."""
+
+    name: str
+    axes: tuple[str, ...]
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "cache_default": "cold", "axes": [{"name": axis} for axis in self.axes]}
+
+
+def save(results: Iterable[Result], path: str | Path) -> None:
+    """Writes results into one file, completely or not at all."""
+    from roofbench._runner import write_result
+
+    indices: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    axes: dict[str, dict[str, None]] = {}
+    rows = []
+    for result in results:
+        index = indices.setdefault(result.name, len(indices))
+        repetition = counts[result.name] = counts.get(result.name, -1) + 1
+        axes.setdefault(result.name.partition("/")[0], {}).update(dict.fromkeys(result.axes))
+        rows.append(result.row(repetition=repetition, family_index=index))
+    families: Any = [_Family(name, tuple(own)) for name, own in axes.items()]
+    write_result(Path(path), context(), families, rows)

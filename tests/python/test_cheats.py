@@ -1,0 +1,529 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that seem fast because they do not do their work: each gives a failed result that says why.
+
+Most are known from public leaderboards of kernels: results kept by address or by shape, results of the last call,
+work left to a thread or to the reader, references and clocks that were replaced.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import roofbench
+import torch
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+_SIZE = 160
+_FEW: dict[str, Any] = {"max_time": 0.02, "max_warmup_time": 0.01, "max_samples": 20, "max_wall": 30}
+
+
+def _inputs() -> tuple[Floats, Floats]:
+    generator = np.random.default_rng(5)
+    return tuple(generator.standard_normal((_SIZE, _SIZE), dtype=np.float32) for _ in range(2))  # type: ignore[return-value]
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def _judged(cheat: Callable[..., Any], *args: Any, reference: Callable[..., Any] = product, **options: Any) -> str:
+    result = roofbench.measure(cheat, *(args or _inputs()), reference=reference, **(_FEW | options))
+    assert not result.ok
+    assert result.row()["error_occurred"]
+    assert result.roof is None
+    return result.failure
+
+
+def test_result_kept_by_address() -> None:
+    kept: dict[int, Floats] = {}
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        return kept.setdefault(a.ctypes.data, a @ b)
+
+    assert "wrong result" in _judged(cheat)
+
+
+def test_result_kept_by_the_pointer_of_a_tensor() -> None:
+    kept: dict[int, torch.Tensor] = {}
+
+    def cheat(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if a.data_ptr() not in kept:
+            kept[a.data_ptr()] = a @ b
+        return kept[a.data_ptr()]
+
+    assert "wrong result" in _judged(cheat, torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE))
+
+
+def test_result_kept_by_shape() -> None:
+    kept: dict[tuple[int, ...], Floats] = {}
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if a.shape not in kept:
+            kept[a.shape] = a @ b
+        return kept[a.shape]
+
+    assert "wrong result" in _judged(cheat)
+
+
+def test_result_kept_by_identity() -> None:
+    kept: dict[int, Floats] = {}
+
+    def cheat(a: Floats, b: Floats) -> Any:
+        if id(a) not in kept:
+            kept[id(a)] = a @ b
+        return kept[id(a)].copy()
+
+    assert "wrong result" in _judged(cheat)
+
+
+def test_result_kept_by_content() -> None:
+    kept: dict[bytes, Floats] = {}
+    slow = np.ones((900, 900), np.float32)
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        key = a[0].tobytes() + b[0].tobytes()
+        if key not in kept:
+            slow @ slow
+            kept[key] = a @ b
+        return kept[key]
+
+    assert "results are kept, not computed" in _judged(cheat)
+
+
+def test_buffer_of_an_earlier_call() -> None:
+    out = np.empty((_SIZE, _SIZE), np.float32)
+    done: list[bool] = []
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if not done:
+            np.matmul(a, b, out=out)
+            done.append(True)
+        return out
+
+    assert "wrong result" in _judged(cheat)
+
+
+def test_every_second_call_skipped() -> None:
+    calls = itertools.count()
+    last: list[Floats] = []
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if next(calls) % 2 == 0:
+            last[:] = [a @ b]
+        return last[0]
+
+    assert "wrong result" in _judged(cheat)
+
+
+@pytest.mark.parametrize("honest_calls", [1, 2, 10])
+def test_correct_in_the_first_calls_only(honest_calls: int) -> None:
+    calls = itertools.count()
+    last: list[Floats] = []
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if next(calls) < honest_calls:
+            last[:] = [a @ b]
+        return last[0]
+
+    assert "wrong result" in _judged(cheat)
+
+
+def test_random_calls_skipped() -> None:
+    chance = random.Random(1)
+    last: list[Floats] = []
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if not last or chance.random() < 0.5:
+            last[:] = [a @ b]
+        return last[0]
+
+    assert "wrong result" in _judged(cheat, seed=1)
+
+
+def test_right_for_the_given_values_only() -> None:
+    a, b = _inputs()
+    answer = a @ b
+    assert "wrong result" in _judged(lambda a, b: answer.copy(), a, b)
+
+
+def test_uninitialized_result() -> None:
+    assert "wrong result" in _judged(lambda a, b: np.empty((_SIZE, _SIZE), np.float32))
+
+
+def test_zeros_for_zeros() -> None:
+    zeros = np.zeros((_SIZE, _SIZE), np.float32)
+    assert "wrong result" in _judged(lambda a, b: zeros, np.zeros_like(zeros), np.zeros_like(zeros))
+
+
+def test_constant_for_constant_inputs() -> None:
+    ones = np.ones((_SIZE, _SIZE), np.float32)
+    constant = np.full((_SIZE, _SIZE), _SIZE, np.float32)
+    assert "wrong result" in _judged(lambda a, b: constant, ones, ones.copy())
+
+
+def test_identity_for_positive_inputs() -> None:
+    def relu(x: Any) -> Any:
+        return np.maximum(x, 0)
+
+    x = np.abs(_inputs()[0])
+    assert "result is memory of argument 0, where the reference makes a new array" in _judged(
+        lambda x: x, x, reference=relu
+    )
+
+
+def test_lower_precision() -> None:
+    def cheat(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a.bfloat16() @ b.bfloat16()).float()
+
+    assert "wrong result" in _judged(cheat, torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE))
+
+
+def test_half_precision_sums() -> None:
+    def cheat(x: Floats) -> Any:
+        return x.astype(np.float16).sum(axis=1).astype(np.float32)
+
+    assert "wrong result" in _judged(cheat, _inputs()[0], reference=lambda x: x.sum(axis=1))
+
+
+def test_part_of_the_rows() -> None:
+    def cheat(a: Floats, b: Floats) -> Floats:
+        out = np.zeros((_SIZE, _SIZE), np.float32)
+        out[: _SIZE // 2] = a[: _SIZE // 2] @ b
+        return out
+
+    assert f"{_SIZE * _SIZE // 2} of {_SIZE * _SIZE} elements are off" in _judged(cheat)
+
+
+def test_first_row_broadcast() -> None:
+    def cheat(a: Floats, b: Floats) -> Floats:
+        return np.broadcast_to(a[:1] @ b, (_SIZE, _SIZE))
+
+    assert "wrong result" in _judged(cheat)
+
+
+def test_other_shape() -> None:
+    assert f"shape [{_SIZE}] where the reference gives [{_SIZE}, {_SIZE}]" in _judged(lambda a, b: a[0] @ b)
+
+
+def test_fewer_results() -> None:
+    assert "1 results where the reference gives 2" in _judged(
+        lambda a, b: (a @ b,), reference=lambda a, b: (a @ b, a.sum())
+    )
+
+
+def test_no_result() -> None:
+    assert "0 results where the reference gives 1" in _judged(lambda a, b: None)
+
+
+def test_input_mutated_so_that_the_reference_agrees() -> None:
+    def cheat(a: Floats, b: Floats) -> Floats:
+        a[...] = 0
+        return np.zeros((_SIZE, _SIZE), np.float32)
+
+    assert "the function changed argument 0" in _judged(cheat)
+
+
+def test_weights_of_a_module_mutated() -> None:
+    def cheat(layer: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            layer.weight.zero_()
+            assert layer.bias is not None
+        return layer.bias.expand(x.shape[0], -1).clone()
+
+    linear = torch.nn.Linear(32, 32)
+    reason = _judged(cheat, linear, torch.randn(8, 32), reference=lambda layer, x: layer(x))
+    assert "the function changed argument 0.weight" in reason
+
+
+def test_generator() -> None:
+    def cheat(a: Floats, b: Floats) -> Iterator[Floats]:
+        yield a @ b
+
+    assert "result is a builtins.generator, which may compute when it is read" in _judged(cheat)
+
+
+def test_future() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(1)
+    assert "result is a concurrent.futures._base.Future" in _judged(lambda a, b: pool.submit(product, a, b))
+    pool.shutdown()
+
+
+def test_lazy_object() -> None:
+    class Lazy:
+        def __init__(self, a: Floats, b: Floats) -> None:
+            self._a, self._b = a, b
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Floats:
+            return self._a @ self._b
+
+    assert "Lazy, which may compute when it is read" in _judged(Lazy)
+
+
+def test_lazy_subclass_of_a_tensor() -> None:
+    class Lazy(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    def cheat(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.empty(_SIZE, _SIZE).as_subclass(Lazy)
+
+    reason = _judged(cheat, torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE))
+    assert "a subclass of torch.Tensor that may compute when it is read" in reason
+
+
+def test_subclass_of_an_array() -> None:
+    class Lazy(np.ndarray[Any, Any]):
+        pass
+
+    assert "a subclass of numpy.ndarray" in _judged(lambda a, b: (a @ b).view(Lazy))
+
+
+def test_work_left_to_a_thread() -> None:
+    returned = threading.Event()
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        out = np.zeros((_SIZE, _SIZE), np.float32)
+
+        def work() -> None:
+            returned.wait(0.05)
+            np.matmul(a, b, out=out)
+
+        threading.Thread(target=work).start()
+        return out
+
+    reason = _judged(cheat)
+    assert "changed after the call had returned" in reason or "wrong result" in reason
+
+
+def test_thread_left_running() -> None:
+    stop = threading.Event()
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        def spin() -> None:
+            while not stop.is_set():
+                sum(range(1000))
+
+        if threading.active_count() < 3:
+            threading.Thread(target=spin, name="helper", daemon=True).start()
+        return a @ b
+
+    try:
+        assert "the thread helper still worked when the call returned" in _judged(cheat)
+    finally:
+        stop.set()
+
+
+def _replacing(place: Any, name: str, new: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    def cheat(*args: Any) -> Any:
+        setattr(place, name, new)
+        return answer(*args)
+
+    return cheat
+
+
+@pytest.mark.parametrize("name", ["perf_counter", "perf_counter_ns", "monotonic", "time"])
+def test_clock_replaced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, name, getattr(time, name))  # restores it after the test
+    assert f"the function replaced time.{name}" in _judged(_replacing(time, name, lambda: 0, product))
+
+
+def test_clock_replaced_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    assert "time.perf_counter is replaced in this process" in _judged(product)
+
+
+def test_a_replaced_clock_does_not_change_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampler has a clock of its own: of a call that waits, each sample has at least that time."""
+    for name in ("perf_counter", "perf_counter_ns", "monotonic", "time"):
+        monkeypatch.setattr(time, name, getattr(time, name))
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        for name in ("perf_counter", "perf_counter_ns", "monotonic", "time"):
+            setattr(time, name, lambda: 0)
+        threading.Event().wait(0.002)
+        return a @ b
+
+    result = roofbench.measure(cheat, *_inputs(), max_time=0.02)
+    assert result.failure.startswith("the function replaced time.")
+    assert result.first_call is not None and result.first_call >= 0.002
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(np, "allclose"), (np.testing, "assert_allclose"), (torch, "allclose"), (torch.testing, "assert_close")],
+)
+def test_comparison_replaced(place: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, name, getattr(place, name))
+    empty = np.empty((_SIZE, _SIZE), np.float32)
+    cheat = _replacing(place, name, lambda *args, **options: True, lambda a, b: empty)
+    assert "wrong result" in _judged(cheat)
+    monkeypatch.undo()
+    monkeypatch.setattr(place, name, getattr(place, name))
+    cheat = _replacing(place, name, lambda *args, **options: True, product)
+    assert f"{place.__name__}.{name}" in _judged(cheat)
+
+
+def test_check_of_roofbench_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    from roofbench import _check
+
+    monkeypatch.setattr(_check, "difference", _check.difference)
+    cheat = _replacing(_check, "difference", lambda *args: "", lambda a, b: np.zeros((_SIZE, _SIZE), np.float32))
+    assert "the function changed roofbench" in _judged(cheat)
+
+
+class _Module:
+    """What a reference refers to, and a cheat swaps."""
+
+    @staticmethod
+    def kernel(a: Any, b: Any) -> Any:
+        return a @ b
+
+
+def test_reference_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Module, "kernel", _Module.kernel)
+
+    def reference(a: Any, b: Any) -> Any:
+        return _Module.kernel(a, b)
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        _Module.kernel = staticmethod(lambda a, b: np.zeros((_SIZE, _SIZE)))  # type: ignore[method-assign]
+        return np.zeros((_SIZE, _SIZE), np.float32)
+
+    assert "wrong result" in _judged(cheat, reference=reference)
+
+
+def test_code_of_the_reference_replaced() -> None:
+    def reference(a: Any, b: Any) -> Any:
+        return a @ b
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        reference.__code__ = (lambda a, b: a * 0).__code__
+        return a @ b
+
+    assert "the function replaced the code of the reference" in _judged(cheat, reference=reference)
+
+
+def test_weights_of_the_reference_written() -> None:
+    weight = np.ones((_SIZE, _SIZE), np.float32)
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        weight[...] = 0
+        return np.zeros((_SIZE, _SIZE), np.float32)
+
+    assert "wrong result" in _judged(cheat, reference=lambda a, b: a @ weight)
+
+
+def test_memory_of_the_check_written() -> None:
+    """Expected values that are found by the stack cannot be written."""
+    hits = []
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        out = np.zeros((_SIZE, _SIZE), np.float32)
+        subject = next(frame.f_locals["self"] for frame in _frames() if frame.f_code.co_name == "_sample")
+        for expected in subject._expected.values():
+            for value in expected.exact.results:
+                with pytest.raises(ValueError):
+                    value.values()[...] = out
+                hits.append(value)
+        return out
+
+    assert "wrong result" in _judged(cheat)
+    assert hits
+
+
+def test_harness_detected_by_the_stack() -> None:
+    """What the last of the samples returned is checked, not a call that looks like one."""
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        names = [frame.f_code.co_name for frame in _frames()]
+        return np.zeros((_SIZE, _SIZE), np.float32) if "samples" in names else a @ b
+
+    assert "wrong result" in _judged(cheat)
+
+
+def _frames() -> Iterator[Any]:
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+@pytest.mark.parametrize(
+    ("act", "undo", "what"),
+    [
+        (gc.disable, gc.enable, "whether garbage is collected"),
+        (lambda: sys.settrace(lambda *args: None), lambda: sys.settrace(None), "the trace function"),
+        (lambda: sys.setprofile(lambda *args: None), lambda: sys.setprofile(None), "the profile function"),
+        (lambda: sys.setswitchinterval(1.0), lambda: sys.setswitchinterval(0.005), "the switch interval"),
+        (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32), "dtype"),
+        (lambda: torch.set_float32_matmul_precision("medium"),
+         lambda: torch.set_float32_matmul_precision("highest"), "precision of float32 products"),
+        (lambda: torch.set_grad_enabled(False), lambda: torch.set_grad_enabled(True), "gradient mode"),
+    ],
+)  # fmt: skip
+def test_state_of_the_process_changed(act: Callable[[], Any], undo: Callable[[], Any], what: str) -> None:
+    def cheat(a: Floats, b: Floats) -> Floats:
+        act()
+        return a @ b
+
+    trace, profile = sys.gettrace(), sys.getprofile()
+    try:
+        reason = _judged(cheat)
+    finally:
+        undo()
+        sys.settrace(trace)
+        sys.setprofile(profile)
+    assert reason.startswith("the function left ") and what in reason
+
+
+def test_impossible_share_of_the_roof() -> None:
+    """Work is claimed that the call does not do."""
+    a, b = (np.ones((600, 600), np.float32) for _ in range(2))
+    result = roofbench.measure(
+        np.matmul, a, b, work=roofbench.Work(flops=2e15, bytes_read=1e6, bytes_written=1e6), max_time=0.2
+    )
+    assert result.roof is None
+    assert "which cannot be" in result.failure or result.disturbed
+
+
+def test_gradient_left_out() -> None:
+    def cheat(x: torch.Tensor) -> None:
+        x.grad = torch.zeros_like(x)
+
+    x = torch.randn(64, 64, requires_grad=True)
+    assert "wrong gradient" in _judged(cheat, x, reference=lambda x: (x**2).sum().backward())
+
+
+def test_error_in_a_later_call() -> None:
+    calls = itertools.count()
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if next(calls) > 20:
+            raise RuntimeError("no more\nsecond line")
+        return a @ b
+
+    assert "the function raised RuntimeError: no more" in _judged(cheat)
+
+
+def test_every_call_compiles() -> None:
+    """torch.compile during the samples voids them."""
+    import torch._dynamo.utils as utilities
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        utilities.counters["frames"]["total"] += 1  # what a compilation of a frame counts
+        return a @ b
+
+    assert "more frames during the samples, which are void" in _judged(cheat)

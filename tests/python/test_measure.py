@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a measurement says and keeps, and the arrays that it finds."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import roofbench
+import torch
+from roofbench import _arrays, _check, _core, _machine
+from roofbench._result import Result
+from roofreport.io.load import load
+from roofreport.io.result import State
+from roofreport.io.schemas import violation
+
+_FEW: dict[str, Any] = {"max_time": 0.02, "max_warmup_time": 0.01, "max_samples": 20, "max_wall": 30}
+_X = np.linspace(1, 2, 300, dtype=np.float32)
+
+
+def _double(x: Any) -> Any:
+    return 2 * x
+
+
+def _measured(**options: Any) -> Result:
+    return roofbench.measure(_double, _X, reference=lambda x: x + x, **(_FEW | options))
+
+
+# Results.
+
+
+def test_no_work_no_roof() -> None:
+    result = _measured()
+    assert result.ok and result.roof is None and result.roof_name == ""
+    assert "roof" not in result.counters and "FLOP/s" not in result.counters
+
+
+def test_work_gives_rates_and_a_roof() -> None:
+    work = roofbench.Work(flops=300, bytes_read=1200, bytes_written=1200)
+    result = _measured(work=work)
+    assert result.ok, result.failure
+    assert result.median is not None
+    assert result.counters["bytes/s"] == pytest.approx(2400 / result.median)
+    assert result.roof_name
+    if not result.disturbed:
+        assert result.roof is not None and result.roof == result.counters["roof"]
+
+
+def test_without_roofs_nothing_is_probed() -> None:
+    result = _measured(work=roofbench.Work(bytes_read=1200, bytes_written=1200), roofs=False)
+    assert result.ok and result.roof is None and "bytes/s" in result.counters
+
+
+def test_without_a_reference_it_says_so() -> None:
+    result = roofbench.measure(_double, _X, **_FEW)
+    assert result.ok and not result.checked
+    assert "not checked: no reference" in repr(result)
+    assert "not checked" in result._repr_html_()
+
+
+def test_samples_median_and_interval() -> None:
+    result = _measured()
+    assert result.median == _core.median(result.samples)
+    assert result.interval is not None and result.interval[0] <= result.median <= result.interval[1]
+    few = _measured(max_samples=3)
+    assert len(few.samples) == 3 and few.interval is None
+    assert "few samples" in few.verdicts
+
+
+def test_line_of_the_console() -> None:
+    text = repr(_measured(name="twice/n:300"))
+    assert text.startswith("twice/n:300  ") and "+-" in text and "\n" not in text
+
+
+def test_names() -> None:
+    assert _measured().name == "_double"
+    assert _measured(cache="warm").name == "_double/cache:warm"
+    assert roofbench.measure(lambda x: x + 1, _X, **_FEW).name == "lambda"
+    assert roofbench.measure(functools.partial(_double), _X, **_FEW).name == "partial"
+
+
+@dataclasses.dataclass
+class _Sampled:
+    """In the place of a measurement of the extension."""
+
+    noise: list[str]
+    flags: dict[str, float]
+    seconds: list[float] = dataclasses.field(default_factory=lambda: [1e-3] * 9)
+
+    def counters(self) -> dict[str, float]:
+        return self.flags
+
+
+def test_each_verdict_has_its_why() -> None:
+    flags = {"disturbed": 1.0, "throttled": 1.0, "launch_bound": 1.0}
+    sampled: Any = _Sampled(["ci", "drift", "others", "stolen"], flags)
+    result = Result("case", measurement=sampled)
+    assert list(result.verdicts) == ["noisy", "disturbed", "throttled", "launch_bound"]
+    assert result.noisy and result.disturbed and result.throttled and result.launch_bound
+    for words in ("wider than 5 %", "differ by more than 10 %", "other programs", "hypervisor"):
+        assert words in result.verdicts["noisy"]
+    quiet: Any = _Sampled([], {})
+    assert Result("case", measurement=quiet).verdicts == {}
+
+
+def test_first_call_is_not_a_sample() -> None:
+    calls: list[float] = []
+
+    def slow_at_first(x: Any) -> Any:
+        if not calls:
+            time.sleep(0.2)
+        calls.append(0)
+        return x + 1
+
+    result = roofbench.measure(slow_at_first, _X, reference=lambda x: x + 1, **_FEW)
+    assert result.ok and result.first_call is not None and result.first_call >= 0.2
+    assert result.first_call not in result.samples
+
+
+# The contract of results.
+
+
+def test_row_and_line_fit_the_schemas(tmp_path: Path) -> None:
+    results = [_measured(name="twice/n:300", axes={"n": "300"}), Result("twice/n:400", "wrong result: \x1b[31m")]
+    path = tmp_path / "result.json"
+    roofbench.save(results, path)
+    document = json.loads(path.read_text())
+    assert violation(document, "google_benchmark") is None or violation(document, "google_benchmark") == ""
+    assert document["benchmarks"][0] | {"family_index": 0} == json.loads(results[0].json())
+    for result in results:
+        assert not violation(result.line(), "journal", "case")
+    loaded = load(path)
+    good, bad = loaded.cases
+    assert good.state is State.MEASURED and bad.state is State.FAILED
+    assert good.seconds == pytest.approx(results[0].median)
+    assert bad.why_not.startswith("failed: wrong result")
+    known = {counter["name"] for counter in json.loads(_core.contract())["counters"]}
+    assert {"samples", "ci", "noisy"} <= good.counters.keys()
+    assert {name for name in good.counters if not name.startswith("a100")} <= known
+
+
+def test_repetitions_of_a_name_are_numbered(tmp_path: Path) -> None:
+    one = _measured(name="twice/n:300")
+    one.save(tmp_path / "one.json")
+    roofbench.save([one, one], tmp_path / "two.json")
+    assert [case.repetition for case in load(tmp_path / "two.json").cases] == [0, 1]
+
+
+def test_save_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    _measured().save(tmp_path / "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    with pytest.raises(OSError):
+        _measured().save(tmp_path / "missing" / "a.json")
+
+
+def test_context_has_what_reports_compare() -> None:
+    facts = _machine.context()
+    assert {"roofbench_version", "device_kind", "device", "threads", "cpu_isa", "python_version"} <= facts.keys()
+    assert facts["torch_version"] == torch.__version__
+    assert all(isinstance(value, str) for value in facts.values())
+
+
+# Arguments.
+
+
+def test_values_of_the_arguments_are_those_of_before() -> None:
+    x, y = np.arange(100, dtype=np.float32), torch.arange(50.0)
+    roofbench.measure(lambda x, y: (x + 1, y * 2), x, y, reference=lambda x, y: (x + 1, y + y), **_FEW)
+    assert np.array_equal(x, np.arange(100)) and torch.equal(y, torch.arange(50.0))
+
+
+def test_values_are_restored_after_a_failure() -> None:
+    x = np.arange(100, dtype=np.float32)
+
+    def breaks(x: Any) -> Any:
+        x[...] = 7
+        raise ValueError("no")
+
+    assert "the function raised ValueError: no" in roofbench.measure(breaks, x, **_FEW).failure
+    assert np.array_equal(x, np.arange(100))
+
+
+def test_same_seed_same_values() -> None:
+    seen: list[list[bytes]] = [[], []]
+    for calls in seen:
+
+        def keep(x: Any, calls: list[bytes] = calls) -> Any:
+            calls.append(x.tobytes())
+            return x + 1
+
+        assert roofbench.measure(keep, _X.copy(), reference=lambda x: x + 1, seed=3, **_FEW).ok
+    assert seen[0][1] == seen[1][1] != seen[0][0]
+    assert roofbench.measure(_double, _X, **_FEW).seed != roofbench.measure(_double, _X, **_FEW).seed
+
+
+def test_keyboard_interrupt_passes() -> None:
+    def interrupted(x: Any) -> Any:
+        raise KeyboardInterrupt
+
+    x = np.arange(100, dtype=np.float32)
+    with pytest.raises(KeyboardInterrupt):
+        roofbench.measure(interrupted, x, **_FEW)
+    assert np.array_equal(x, np.arange(100))
+
+
+def test_error_of_the_reference_is_the_reason() -> None:
+    def broken(x: Any) -> Any:
+        raise RuntimeError("no such\nthing")
+
+    result = roofbench.measure(_double, _X, reference=broken, **_FEW)
+    assert result.failure == "the reference raised RuntimeError: no such"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"cache": "hot"}, "expected 'cold' or 'warm'"), ({"mutates": [1]}, "there are 1 arguments, from 0")],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        roofbench.measure(_double, _X, **options)
+
+
+def test_not_a_function() -> None:
+    with pytest.raises(TypeError, match="expected a function, not a int"):
+        roofbench.measure(3, _X)  # type: ignore[arg-type]
+
+
+def test_arrays_that_are_not_on_the_processor() -> None:
+    with pytest.raises(TypeError, match=r"argument 0\['x'\] is on meta"):
+        roofbench.measure(_double, {"x": torch.empty(3, device="meta")})
+
+    class OnGpu:
+        __cuda_array_interface__ = None
+
+    with pytest.raises(TypeError, match="argument 0 is on a GPU"):
+        roofbench.measure(_double, OnGpu())
+
+
+def test_arrays_that_are_not_of_numbers() -> None:
+    with pytest.raises(TypeError, match="elements of object"):
+        roofbench.measure(_double, np.array([object()]))
+    with pytest.raises(TypeError, match="sparse"):
+        roofbench.measure(_double, torch.eye(3).to_sparse())
+
+
+# Arrays.
+
+
+@dataclasses.dataclass
+class _Box:
+    content: Any
+
+
+class _Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 3)
+        self.register_buffer("table", torch.zeros(4))
+
+
+def _places(value: Any, **options: Any) -> list[str]:
+    return [array.where for array in _arrays.walk(value, "v", **options)]
+
+
+def test_arrays_are_found_in_nested_objects() -> None:
+    x, y = np.zeros(3), torch.zeros(2)
+    assert _places({"a": [x, (y, 3)], "b": _Box({"c": x})}) == ["v['a'][0]", "v['a'][1][0]"]  # x once
+    assert _places(_Model()) == ["v.inner.weight", "v.inner.bias", "v.table"]
+    cycle: list[Any] = [x]
+    cycle.append(cycle)
+    assert _places(cycle) == ["v[0]"]
+
+
+_global = np.zeros(5)
+
+
+def test_arrays_of_a_function_are_operands() -> None:
+    inside = np.zeros(3)
+
+    def nested(x: Any) -> Any:
+        return inside + x
+
+    def outer(x: Any, default: Any = np.ones(2)) -> Any:  # noqa: B008
+        return nested(x) + _global
+
+    found = _places(outer, into_functions=True)
+    assert {place.rpartition(".")[2] for place in found} >= {"inside", "_global"}
+    assert len(found) == 3
+    assert _places(functools.partial(outer, np.zeros(1)), into_functions=True)[-1].endswith("[0]")
+
+
+def _address_cases() -> Iterator[tuple[str, Any]]:
+    base = np.arange(24, dtype=np.int16).reshape(4, 6)
+    yield "numpy", base
+    yield "step", base[::2, 1::3]
+    yield "backward", base[::-1, ::-2]
+    yield "tensor", torch.arange(24, dtype=torch.int16).reshape(4, 6)
+    yield "transposed tensor", torch.arange(24, dtype=torch.int16).reshape(4, 6).t()[1::2]
+    yield "expanded tensor", torch.arange(4, dtype=torch.int16).expand(3, 4)
+    yield "scalar tensor", torch.tensor(5, dtype=torch.int16)
+    yield "empty tensor", torch.empty(0, 3, dtype=torch.int16)
+    yield "buffer", bytearray(range(9))
+
+
+@pytest.mark.parametrize(("name", "value"), list(_address_cases()), ids=[name for name, _ in _address_cases()])
+def test_views_are_read_where_they_lie(name: str, value: Any) -> None:
+    array = _arrays.array_of(value, name)
+    wanted = np.asarray(value.numpy() if isinstance(value, torch.Tensor) else value)
+    assert np.array_equal(array.read(), wanted)
+    low, size = array.memory()
+    assert size == 0 or low <= array.data.__array_interface__["data"][0] < low + size
+    if array.is_writable and array.data.size:
+        array.data[...] = 7
+        assert np.all(np.asarray(value) == 7)
+
+
+def test_ranges_cover_every_element() -> None:
+    x = np.zeros((10, 10), np.float32)
+    low, size = _arrays.array_of(x[2:4, ::-3], "x").memory()
+    start = x.__array_interface__["data"][0]
+    assert start + 2 * 40 <= low and low + size <= start + 4 * 40
+    assert size == 40 + 9 * 4 + 4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
+def test_elements_without_a_numpy_type(dtype: torch.dtype) -> None:
+    x = torch.linspace(-3, 3, 50).to(dtype)
+    array = _arrays.array_of(x, "x")
+    values = _arrays.floats(array.read(), array.dtype)
+    assert values.tolist() == x.float().tolist()
+    if dtype is torch.bfloat16:
+        assert np.array_equal(_arrays.storage(values, array), array.data)
+
+
+def test_dlpack() -> None:
+    class Foreign:
+        """An array of another library."""
+
+        def __init__(self) -> None:
+            self.base = np.arange(4.0)
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.base.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    foreign = Foreign()
+    array = _arrays.array_of(foreign, "x")
+    assert np.array_equal(array.data, foreign.base)
+    assert array.memory()[0] == foreign.base.__array_interface__["data"][0]
+
+
+# Fresh values.
+
+
+def _fresh(value: Any, gently: bool = False) -> Any:
+    array = _arrays.array_of(value, "x")
+    return _arrays.fresh_values(array, array.read(), np.random.default_rng(0), gently)
+
+
+def test_fresh_values_are_of_the_same_kind() -> None:
+    positive = np.linspace(1, 9, 1000, dtype=np.float32)
+    fresh = _fresh(positive)
+    assert fresh.dtype == np.float32 and (fresh > 0).all() and (fresh <= 9).all()
+    assert not np.array_equal(fresh, positive)
+    gentle = _fresh(positive, gently=True)
+    assert (np.diff(gentle) > 0).all() and not np.array_equal(gentle, positive)
+    assert np.array_equal(np.sort(_fresh(np.arange(9, dtype=np.int8))), np.arange(9))
+    assert len(set(_fresh(np.zeros(50)))) > 40
+    masked = np.array([1, -np.inf, 2])
+    assert np.array_equal(_fresh(masked), masked)
+
+
+# The copies of the reference.
+
+
+def test_reference_gets_private_copies_in_double_precision() -> None:
+    seen: list[Any] = []
+
+    def reference(x: Any, t: Any, model: Any) -> Any:
+        seen.append((x.dtype, t.dtype, model.inner.weight.dtype, id(x) not in given, id(model) not in given))
+        x += 100
+        return t.sum()
+
+    arguments = (np.ones(3, np.float32), torch.ones(4, dtype=torch.bfloat16), _Model())
+    given = {id(argument) for argument in arguments}
+    result = roofbench.measure(lambda x, t, model: t.float().sum(), *arguments, reference=reference, **_FEW)
+    assert result.ok, result.failure
+    assert (np.dtype("float64"), torch.float64, torch.float64, True, True) in seen
+    assert (np.dtype("float32"), torch.bfloat16, torch.float32, True, True) in seen
+    assert np.array_equal(arguments[0], np.ones(3))
+
+
+def test_copies_keep_identities_and_structures() -> None:
+    x = np.ones(3, np.float32)
+    copied = _arrays.Copier(double=True)({"a": [x, (x, 1)], "b": _Box(x), "c": "text"})
+    assert copied["a"][0] is copied["a"][1][0] is copied["b"].content
+    assert copied["a"][0].dtype == np.float64 and copied["c"] == "text" and isinstance(copied["a"][1], tuple)
+
+
+def test_functions_that_call_themselves_are_copied() -> None:
+    weight = np.full(2, 3, np.float32)
+
+    def power(x: Any, n: int) -> Any:
+        return x if n == 0 else power(x * weight, n - 1)
+
+    copier = _arrays.Copier(double=True)
+    function = copier.function(power)
+    weight[...] = 0
+    assert function(np.ones(2), 2).tolist() == [9, 9]
+
+
+# Tolerances.
+
+
+def test_tolerance_follows_from_the_coarsest_type_and_the_sums() -> None:
+    fp32, bf16 = (_check.tolerance([name], 1, None) for name in ("float32", "bfloat16"))
+    assert fp32 == _core.relative_tolerance("fp32") < bf16 == _core.relative_tolerance("bf16")
+    assert _check.tolerance(["float32", "bfloat16"], 1, None) == bf16
+    assert _check.tolerance(["float32"], 100, None) > fp32
+    assert 0 < _check.tolerance(["float64"], 100, None) < 1e-13
+    assert _check.tolerance(["int8", "bool"], 100, None) == 0
+    assert _check.tolerance(["float32"], 1, 0.25) == 0.25
+
+
+def test_tolerance_decides() -> None:
+    off = 1e-3
+    options: dict[str, Any] = {"reference": _double, **_FEW}
+    assert "wrong result" in roofbench.measure(lambda x: x * (2 + off), _X, **options).failure
+    assert roofbench.measure(lambda x: x * (2 + off), _X, tolerance=4 * off, **options).ok
+
+
+# Gradients.
+
+
+def test_gradients_are_dropped_before_each_call() -> None:
+    x = torch.ones(10, requires_grad=True)
+    found: list[bool] = []
+
+    def step(x: Any) -> None:
+        found.append(x.grad is None)
+        (x * x).sum().backward()
+
+    assert roofbench.measure(step, x, reference=lambda x: (x * x).sum().backward(), **_FEW).ok
+    assert len(found) > 5 and all(found)
+
+
+# Roofs for the next process.
+
+
+def test_roofs_are_kept_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    here = _core.Machine()
+    here.restore([_core.Reading("fp32", "multiply-add baseline", 1e9, True)])
+    _machine._keep(here)
+    (file,) = (tmp_path / "roofbench").iterdir()
+    assert [one.rate for one in _machine._kept(here)] == [one.rate for one in here.readings()]
+    assert file.parent.stat().st_mode & 0o077 == 0
+    file.write_text("[[1]]")
+    assert _machine._kept(here) == []
+    _machine._keep(here)
+    os.utime(file, (0, 0))
+    assert _machine._kept(here) == []
+    _machine._keep(here)
+    file.parent.chmod(0o777)
+    assert _machine._kept(here) == []
+
+
+def test_nothing_is_left_behind() -> None:
+    _measured()
+    before = set(vars(roofbench))
+    assert gc.isenabled()
+    _measured()
+    assert set(vars(roofbench)) == before

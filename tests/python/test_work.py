@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work: the program's formulas, and that of torch modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from roofbench import Work, work
+
+
+def test_work_is_a_cost() -> None:
+    cost = Work(flops=6, bytes_read=1, bytes_written=2, bytes_updated=3, dtype="bf16").cost()
+    assert cost.flops == {"bf16": 6}
+    assert cost.bytes == 1 + 2 + 2 * 3
+    assert Work(flops={"fp32": 1, "int8": 2}).cost().flops == {"fp32": 1, "int8": 2}
+    assert Work(bytes_read=5).cost().flops == {}
+
+
+def test_unknown_dtype_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="bf16"):
+        Work(flops=1, dtype="float99").cost()
+
+
+def test_formulas_are_those_of_the_program() -> None:
+    cost = work.matmul(3, 5, 7, "fp32")
+    assert cost.flops == {"fp32": 2 * 3 * 5 * 7}
+    assert cost.bytes == 4 * (3 * 7 + 7 * 5 + 3 * 5)
+    assert work.softmax(4, 8, "bf16").bytes == 2 * 2 * 4 * 8
+    assert work.attention(16, 16, 8, "fp32", heads=2).total_flops > 0
+
+
+def test_products_of_a_module_are_counted() -> None:
+    layer = torch.nn.Linear(7, 5)
+    cost = work.of(layer, torch.empty(3, 7))
+    assert cost.flops == {"fp32": 2 * 3 * 5 * 7}
+    assert cost.bytes_read == 4 * (3 * 7 + 7 * 5 + 5)
+    assert cost.bytes_written == 4 * 3 * 5
+
+
+def test_backward_has_twice_the_products_and_writes_gradients() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False), torch.nn.ReLU(), torch.nn.Linear(8, 8, bias=False))
+    forward, both = work.of(module, torch.empty(4, 8)), work.of(module, torch.empty(4, 8), backward=True)
+    products = 2 * 4 * 8 * 8
+    assert forward.total_flops == 2 * products
+    assert both.total_flops == 2 * products + 3 * products  # the first layer's input needs no gradient
+    assert both.bytes_written == forward.bytes_written + 4 * 2 * 8 * 8
+
+
+def test_function_and_precision() -> None:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    operand = torch.empty(1, 2, 16, 8, dtype=torch.bfloat16)
+    cost = work.of(attention, operand, operand, operand)
+    assert cost.flops == {"bf16": 2 * 2 * (2 * 16 * 16 * 8)}
+    assert work.of(attention, operand, operand, operand, dtype="int8").flops.keys() == {"int8"}
+
+
+def test_module_is_not_copied_or_changed() -> None:
+    layer = torch.nn.Linear(4, 4)
+    weight = layer.weight
+    work.of(layer, torch.empty(2, 4), backward=True)
+    assert layer.weight is weight and weight.grad is None and weight.device.type == "cpu"
