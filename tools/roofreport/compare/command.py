@@ -100,7 +100,8 @@ def parse(text: str, extra: Sequence[str] = ()) -> Command:
         name = argument.partition("=")[0]
         if name in _OURS:
             raise UnusableInputError(f"{printable(argument)}: this flag is set by the comparison itself")
-    return Command((str(Path(program).resolve()), *arguments[1:]))
+    # A link stays one: that to a Python is what makes an environment of it.
+    return Command((str(Path(program).absolute()), *arguments[1:]))
 
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")

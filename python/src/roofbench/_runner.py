@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m roofbench run FILE`: the cases of the families in a file, each in a process of its own that may crash,
+hang or exit; results and journals are those of the program (docs/unattended.md)."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from roofbench import _core, _family
+from roofbench._family import Planned, UsageError
+
+Line = dict[str, Any]  # of a journal
+
+OK, FAILED, REFUSED = 0, 1, 2
+_JOURNAL = "roofbench-journal-1"
+_LONGEST_REASON = 2000
+_MICROSECONDS = 1e6
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_START_OVER = "; choose another --journal, or leave out --resume to start over"
+
+
+def say(text: str) -> None:
+    print(f"roofbench: {text}", file=sys.stderr, flush=True)
+
+
+def _printable(text: str) -> str:
+    """In a row as the program's: without control characters, and not endless."""
+    cut = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
+    return "".join(one if one.isprintable() else "\\n" if one == "\n" else "?" for one in cut)
+
+
+def load(path: Path) -> None:
+    """Runs the file, which declares its families; it may import its neighbors."""
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file")
+    sys.path.insert(0, str(path.resolve().parent))
+    loader = importlib.machinery.SourceFileLoader(path.stem, str(path.resolve()))
+    spec = importlib.util.spec_from_loader(path.stem, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # as an import does, for what looks up a class by its module
+    loader.exec_module(module)
+
+
+# The process of a case.
+
+
+def _end_with(parent: int) -> None:
+    """The system ends this process when its parent ends, and takes it first when memory runs out."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(FAILED)
+    with suppress(OSError):
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(min(int(score.read_text()) + 100, 1000)))
+
+
+def _measured(job: Line) -> Line:
+    """The line of the journal and the text for the console; or a verdict and its reason."""
+    try:
+        load(Path(job["file"]))
+        one = next(one for one in _family.families() if one.name == job["family"])
+        result = one.case_at(job["point"]).measure(
+            name=one.name_of(job["point"]), axes=one.texts_of(job["point"]), **job["options"]
+        )
+        return {"line": result.line(), "text": repr(result)}
+    except _family.Skip as skip:
+        verdict, reason = "skipped", str(skip)
+    except Exception as error:  # the text of whatever the file raises is the row's
+        out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        verdict, reason = "failed", f"{type(error).__name__}: {error}"
+        if out_of_memory:
+            verdict, reason = "skipped", f"out of memory: {error}"
+        else:
+            traceback.print_exc()
+    return {"verdict": verdict, "reason": _printable(reason)}
+
+
+def run_case(text: str) -> NoReturn:
+    """The command line of the process of a case."""
+    job = json.loads(text)
+    _end_with(job["parent"])
+    os.set_inheritable(job["fd"], False)
+    os.dup2(2, 1)  # the table is the parent's; whatever the file prints must not stand in it
+    with os.fdopen(job["fd"], "w") as answer:
+        answer.write(json.dumps(_measured(job), allow_nan=False) + "\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(OK)  # a crash of some library's end is not the case's
+
+
+# Its parent.
+
+
+class Signals:
+    """Notes the first SIGINT, SIGTERM or SIGHUP; `wake` becomes readable then."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.wake, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        for number in _ENDING:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.received = self.received or number
+
+
+def _ending(status: int) -> str:
+    """The reason of a row whose process ended without an answer, in the program's words."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    if -status == signal.SIGKILL:
+        return "killed (SIGKILL), most likely by the system for memory"
+    known = -status in {one.value for one in signal.Signals}
+    return f"crashed ({signal.Signals(-status).name if known else f'signal {-status}'}, {signal.strsignal(-status)})"
+
+
+def answer_of(job: Line, limit: float, signals: Signals) -> Line | None:
+    """Runs the case in a process of its own; None: a signal ended the run meanwhile."""
+    read, write = os.pipe()
+    text = json.dumps(job | {"fd": write, "parent": os.getpid()})
+    with subprocess.Popen(
+        [sys.executable, "-m", "roofbench", "case", text],
+        pass_fds=(write,),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is ours; what the case started ends with it
+    ) as process:
+        os.close(write)
+        try:
+            return _awaited(process, read, limit, signals)
+        finally:
+            os.close(read)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _awaited(process: subprocess.Popen[bytes], read: int, limit: float, signals: Signals) -> Line | None:
+    deadline = time.monotonic() + limit
+    answer = b""
+    while not answer.endswith(b"\n"):
+        ready, _, _ = select.select([read, signals.wake], [], [], max(0.0, deadline - time.monotonic()))
+        if signals.received:
+            return None
+        if not ready:
+            return _failure(f"not finished after {limit:g} s (--timeout)")
+        block = os.read(read, 1 << 16)
+        if not block:
+            break
+        answer += block
+    if answer.endswith(b"\n"):
+        found: Line = json.loads(answer)
+        return found
+    try:
+        return _failure(_ending(process.wait(max(0.0, deadline - time.monotonic()))))
+    except subprocess.TimeoutExpired:
+        return _failure(f"not finished after {limit:g} s (--timeout)")
+
+
+def _failure(reason: str) -> Line:
+    return {"verdict": "failed", "reason": reason}
+
+
+class Journal:
+    """A line for each finished case, given to the system at once: a crash loses only the running case."""
+
+    def __init__(self, path: Path, header: Line, resume: bool) -> None:
+        """Raises UsageError for a file that is not this run's journal. Without `resume` an earlier journal is kept as
+        FILE.previous, or .previous.2 and so on."""
+        self.path = path
+        self.lines: list[Line] = []  # of earlier processes of this run
+        self.context: dict[str, str] = header["context"]
+        self.is_whole = True
+        self._file = self._locked()
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if resume and text:
+            self._resume(text, header)
+            return
+        if text:
+            self._header_in(text)
+            names = [f"{path}.previous", *(f"{path}.previous.{number}" for number in range(2, 1000))]
+            path.rename(next(name for name in names if not Path(name).exists()))
+            os.close(self._file)
+            self._file = self._locked()
+        self._write(json.dumps(header, ensure_ascii=False))
+
+    def _locked(self) -> int:
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self._refusal(f"cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise self._refusal("is being written by another roofbench; wait for it, or choose another") from None
+        return file
+
+    def _refusal(self, why: str) -> UsageError:
+        return UsageError(f"--journal={self.path} {why}")
+
+    def _header_in(self, text: str) -> Line:
+        with suppress(ValueError):
+            found = json.loads(text.partition("\n")[0])
+            if isinstance(found, dict) and found.get("schema") == _JOURNAL:
+                return found
+        raise self._refusal("exists and is not a journal of roofbench; remove it, or choose another --journal")
+
+    def _resume(self, text: str, header: Line) -> None:
+        written = self._header_in(text)
+        for key, now in header["run"].items():
+            before = written.get("run", {}).get(key, "")
+            if before != now:
+                raise self._refusal(f"belongs to another run: its {key} was '{before}' and is now '{now}'{_START_OVER}")
+        self.context = written["context"]
+        whole, _, rest = text.rpartition("\n")
+        if rest:
+            say(f"the last line of {self.path} was cut off: its case runs again")
+            os.ftruncate(self._file, len(whole.encode()) + 1)
+        for number, raw in enumerate(whole.split("\n")[1:], 2):
+            try:
+                _core.rows([raw], {})
+                self.lines.append(json.loads(raw))
+            except ValueError as error:
+                raise self._refusal(f"is damaged in line {number} ({error}){_START_OVER}") from None
+
+    def _write(self, text: str) -> None:
+        size = os.fstat(self._file).st_size
+        data = f"{text}\n".encode()
+        try:
+            if os.write(self._file, data) == len(data):
+                return
+            why = "the disk is full"
+        except OSError as error:
+            why = str(error.strerror)
+        with suppress(OSError):
+            os.ftruncate(self._file, size)
+        say(f"--journal={self.path} cannot be written: {why}; --resume runs this case again")
+        self.is_whole = False
+
+    def append(self, line: Line) -> None:
+        self._write(json.dumps(line, ensure_ascii=False))
+
+
+def facts_of(program: str, folder: Path) -> dict[str, str]:
+    """The context of a result: the machine, and the program with the commit that its folder is at."""
+    from roofbench._measure import context
+
+    git = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"]
+    found = ""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(git, capture_output=True, text=True, timeout=10, check=False)
+        found = done.stdout.strip() if done.returncode == 0 else ""
+    return context() | {"program": program} | ({"program_revision": found} if found else {})
+
+
+def contract_with(known: Sequence[_family.Family]) -> Line:
+    contract: Line = json.loads(_core.contract())
+    return contract | {"families": [one.describe() for one in known]}
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A file beside it that takes its place when it is complete."""
+    new = path.resolve().with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        yield new
+        new.replace(path.resolve())
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_result(path: Path, facts: dict[str, str], known: Sequence[_family.Family], rows: Sequence[Line]) -> None:
+    """Raises OSError."""
+    context = {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "host_name": socket.gethostname(),
+        "executable": "python -m roofbench",
+        "num_cpus": os.cpu_count() or 1,
+        "load_avg": list(os.getloadavg()),
+        **facts,
+        "contract": json.dumps(contract_with(known), ensure_ascii=False, separators=(",", ":")),
+    }
+    with replaced(path) as new:
+        new.write_text(json.dumps({"context": context, "benchmarks": list(rows)}, indent=1, ensure_ascii=False) + "\n")
+
+
+@dataclass
+class Run:
+    """The cases of one command line, and what became of them."""
+
+    args: argparse.Namespace
+    planned: list[Planned]
+    facts: dict[str, str]
+    journal: Journal | None
+    signals: Signals = field(default_factory=Signals)
+    lines: list[list[Line]] = field(default_factory=list)  # of each case, its repetitions
+
+    def execute(self) -> None:
+        recorded = {(line["name"], line["repetition"]): line for line in (self.journal.lines if self.journal else [])}
+        for index, one in enumerate(self.planned):
+            self.lines.append([])
+            for repetition in range(self.args.repetitions):
+                line = recorded.get((one.name, repetition))
+                if line is not None:
+                    print(f"{one.name}  {line['verdict']} before, from the journal")
+                else:
+                    self._progress(index, one.name)
+                    line = self._run(one, repetition)
+                if line is None:
+                    return
+                self.lines[-1].append(line)
+
+    def _run(self, one: Planned, repetition: int) -> Line | None:
+        if self.signals.received:
+            return None
+        options = {name: getattr(self.args, name) for name in OPTIONS if getattr(self.args, name) is not None}
+        job = {"file": str(self.args.file), "family": one.family.name, "point": one.point, "options": options}
+        answer = answer_of(job, self.args.timeout, self.signals)
+        if answer is None:
+            return None
+        if "line" not in answer:
+            texts = one.family.texts_of(one.point)
+            answer["line"] = json.loads(_core.unmeasured_line(one.name, texts, answer["verdict"], answer["reason"]))
+            answer["text"] = f"{one.name}  {answer['verdict']}: {answer['reason']}"
+        line: Line = answer["line"] | {"repetition": repetition}
+        if self.journal:
+            self.journal.append(line)
+        print(answer["text"], flush=True)
+        return line
+
+    def rows(self) -> list[Line]:
+        """As the program makes them of its journal."""
+        found = []
+        for index, (one, lines) in enumerate(zip(self.planned, self.lines, strict=False)):
+            texts = [json.dumps(line) for line in lines]
+            found += _core.rows(texts, one.family.texts_of(one.point), family_index=index) if texts else []
+        return [json.loads(row) for row in found]
+
+    def _progress(self, index: int, name: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K[{index + 1}/{len(self.planned)}] {name}\r", end="", file=sys.stderr, flush=True)
+
+    def states(self) -> dict[str, int]:
+        verdicts = [line["verdict"] for lines in self.lines for line in lines]
+        return {one: verdicts.count(one) for one in ("measured", "skipped", "failed") if one in verdicts}
+
+
+# The command line. The flags of the program that tools/report abba and gate, and tools/nightly, give are aliases.
+
+# Options of measure that a command line may set for every case: --max_time=SECONDS.
+OPTIONS = {
+    "max_time": (float, "seconds of samples of a case"),
+    "max_warmup_time": (float, "seconds of its warm-up, at most"),
+    "max_samples": (int, "samples of a case, at most"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value <= 1_000_000:
+        raise ValueError(text)
+    return value
+
+
+_positive.__name__, _count.__name__ = "number above 0", "whole number from 1"
+
+
+def parser() -> argparse.ArgumentParser:
+    top = _Parser(prog="python -m roofbench run", description="Measures the families of a file.", allow_abbrev=False)
+    add = top.add_argument
+    add("file", type=Path, metavar="FILE", help="a Python file with @roofbench.family")
+    add("--filter", "--benchmark_filter", default="", metavar="REGEX", help="cases to run; a leading - inverts it")
+    add("--axis", action="append", default=[], metavar="[FAMILY.]NAME=V1,V2", help="replace values: n=256:4096:x2")
+    add("--json", "--benchmark_out", type=Path, metavar="OUT", help="the result file")
+    add("--journal", type=Path, metavar="FILE", help="a line for each finished case, at once")
+    add("--resume", action="store_true", help="continue the journal; with --json alone, the run that wrote OUT")
+    add("--timeout", "--case_timeout", type=_positive, default=900.0, metavar="S", help="seconds of a case (900)")
+    add("--repetitions", "--benchmark_repetitions", type=_count, default=1, metavar="N", help="processes of each case")
+    add("--list", "--benchmark_list_tests", nargs="?", const="text", choices=("text", "true", "json"), help="the cases")
+    add("--describe", choices=("json",), help="the contract: families, axes and counters")
+    add("--benchmark_out_format", choices=("json",), help=argparse.SUPPRESS)
+    for name, (kind, text) in OPTIONS.items():
+        add(f"--{name}", type=_count if kind is int else _positive, metavar="N" if kind is int else "S", help=text)
+    return top
+
+
+def _marker(out: Path) -> Path:
+    """Holds the flags of an unfinished run, as tools/bench keeps them: zero bytes end them."""
+    return out.with_suffix(".unfinished")
+
+
+def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """And the flags without --resume. --resume --json=OUT takes the others from the run that left OUT unfinished."""
+    args = parser().parse_args(arguments)
+    flags = [one for one in arguments if one != "--resume"]
+    if not args.resume or args.journal:
+        return args, flags
+    if args.json is None:
+        raise UsageError("--resume needs the --journal to continue, or the --json of an unfinished run")
+    marker = _marker(args.json)
+    try:
+        flags = marker.read_text().split("\0")[:-1]
+    except OSError:
+        raise UsageError(f"--resume: there is no unfinished run of {args.json} ({marker} is missing)") from None
+    return parser().parse_args([*flags, "--resume"]), flags
+
+
+def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]:
+    """What the processes of one run share."""
+    digest = hashlib.sha256(args.file.read_bytes() + sys.version.encode() + _core.git_revision.encode())
+    chosen = {name: getattr(args, name) for name in ("filter", "axis", "repetitions", *OPTIONS)}
+    return {
+        "program": digest.hexdigest()[:16],
+        "device": ", ".join(facts[key] for key in ("device_kind", "device", "threads") if key in facts),
+        "flags": " ".join(f"--{name}={value}" for name, value in chosen.items() if value),
+    }
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Raises UsageError."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the run, not a traceback
+    args, flags = _parsed(arguments)
+    try:
+        load(args.file)
+    except UsageError:
+        raise
+    except Exception as error:  # whatever the file raises
+        traceback.print_exc()
+        raise UsageError(f"{args.file} cannot be loaded: {type(error).__name__}: {error}") from None
+    known = _family.families()
+    if not known:
+        raise UsageError(f"{args.file}: declares no family; put @roofbench.family(n=[…]) above a function")
+    planned = _family.plan(known, [_family.Override.parse(text) for text in args.axis], args.filter)
+    chosen = [one for one in known if any(one is each.family for each in planned)]
+    if args.describe:
+        print(json.dumps(contract_with(known), indent=1, ensure_ascii=False))
+        return OK
+    if args.list:
+        cases = [{"name": one.name, "axes": one.family.values_of(one.point)} for one in planned]
+        print(json.dumps(cases, indent=1) if args.list == "json" else "\n".join(one.name for one in planned))
+        return OK
+    for flag, path in (("json", args.json), ("journal", args.journal)):
+        if path and (path.is_dir() or not os.access(path.resolve().parent, os.W_OK)):
+            raise UsageError(f"--{flag}={path} cannot be written: it is a directory, or in none that you may write to")
+    if args.json and args.journal and args.json.resolve() == args.journal.resolve():
+        raise UsageError(f"--json and --journal are the same file, {args.json}; choose another name")
+    facts = facts_of(args.file.name, args.file.resolve().parent)
+    header = {"schema": _JOURNAL, "context": facts, "run": _identity(args, facts), "contract": contract_with(chosen)}
+    journal = Journal(args.journal, header, args.resume) if args.journal else None
+    if args.json and journal:
+        _marker(args.json).write_text("".join(f"{flag}\0" for flag in flags))
+    todo = Run(args, planned, journal.context if journal else facts, journal)
+    print(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads", flush=True)
+    todo.execute()
+    return _finish(todo, chosen)
+
+
+def _finish(todo: Run, chosen: Sequence[_family.Family]) -> int:
+    """Writes what was measured, also after a signal, by which the process then ends."""
+    out, states, ending = todo.args.json, todo.states(), todo.signals.received
+    is_written = True
+    if out:
+        try:
+            write_result(out, todo.facts, chosen, todo.rows())
+        except OSError as error:
+            say(f"--json={out} cannot be written: {error.strerror}")
+            is_written = False
+    written = [str(path) for path in (out if is_written else None, todo.args.journal) if path]
+    counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "no case"
+    print(f"{counts}{'; written: ' if written else ''}{', '.join(written)}", flush=True)
+    if ending:
+        say(f"ended by signal {ending}; --resume continues" if todo.journal else f"ended by signal {ending}")
+        signal.signal(ending, signal.SIG_DFL)
+        os.kill(os.getpid(), ending)
+    if out and todo.journal:
+        _marker(out).unlink(missing_ok=True)
+    is_whole = is_written and (todo.journal is None or todo.journal.is_whole)
+    return OK if is_whole and "failed" not in states else FAILED
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        return run(arguments)
+    except UsageError as error:
+        say(str(error))
+        return REFUSED

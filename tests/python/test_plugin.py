@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin: rows by the id of the test, options by mark, and an exit status that gates."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofreport.history.store import open_store
+from roofreport.io.load import load
+
+QUICKLY = "max_time=0.001, max_wall=0.1"
+TESTS = f"""
+import pytest
+
+@pytest.mark.parametrize("n", [8, 16])
+def test_sum(roofbench, n):
+    assert roofbench(sum, list(range(n)), {QUICKLY}).ok
+
+@pytest.mark.roofbench(cache="warm", {QUICKLY})
+def test_two(roofbench):
+    first = roofbench(sum, [1], name="first")
+    assert first.axes["cache"] == "warm"
+    assert roofbench.measure(sum, [1, 2], cache="cold", name="second").axes["cache"] == "cold"
+    assert roofbench.work.Work is roofbench.Work
+
+def test_other():
+    pass
+"""
+
+Pytest = Callable[..., Any]
+
+
+@pytest.fixture
+def measured(run_python: Callable[..., Any], tmp_path: Path) -> Pytest:
+    def run(text: str, *flags: str) -> Any:
+        (tmp_path / "test_kernels.py").write_text(text)
+        plugins = ("-p", "roofbench._pytest", "-p", "no:cacheprovider")
+        return run_python("-m", "pytest", *plugins, "--strict-markers", "-q", "test_kernels.py", *flags)
+
+    return run
+
+
+@pytest.mark.slow
+def test_rows_have_the_ids_of_the_tests(measured: Pytest, tmp_path: Path) -> None:
+    done = measured(TESTS, "--roofbench-json=out.json")
+    assert done.returncode == 0, done.stdout
+    assert [case.name for case in load(tmp_path / "out.json").cases] == [
+        "test_kernels.py::test_sum[8]",
+        "test_kernels.py::test_sum[16]",
+        "test_kernels.py::test_two/first",
+        "test_kernels.py::test_two/second",
+    ]
+    summary = done.stdout.partition(" roofbench ")[2]
+    assert summary.count("test_kernels.py::") == 4
+    assert json.loads((tmp_path / "out.json").read_text())["context"]["program"] == "pytest"
+
+
+@pytest.mark.slow
+def test_a_mark_selects_the_tests_that_measure(measured: Pytest) -> None:
+    done = measured(TESTS, "-m", "not roofbench")
+    assert done.returncode == 0
+    assert "1 passed, 3 deselected" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_red_row_fails_its_test_and_is_written(measured: Pytest, tmp_path: Path) -> None:
+    text = f"""
+import numpy as np
+
+def test_wrong(roofbench):
+    x = np.ones(100, np.float32)
+    roofbench(lambda x: x + 1, x, reference=lambda x: x + 2, {QUICKLY})
+
+def test_twice(roofbench):
+    roofbench(sum, [1], {QUICKLY})
+    roofbench(sum, [1], {QUICKLY})
+"""
+    done = measured(text, "--roofbench-json=out.json")
+    assert done.returncode == 1
+    assert "2 failed" in done.stdout
+    assert "is measured twice: give each call its name=" in done.stdout
+    wrong, twice = load(tmp_path / "out.json").cases
+    assert wrong.state.value == "failed"
+    assert wrong.reason in done.stdout
+    assert (twice.name, twice.state.value) == ("test_kernels.py::test_twice", "measured")
+
+
+@pytest.mark.slow
+def test_xdist_is_refused(measured: Pytest, tmp_path: Path) -> None:
+    done = measured(TESTS, "-n2")
+    assert done.returncode == 1
+    assert "1 passed, 3 errors" in done.stdout
+    assert "take the processors from each other" in done.stdout
+    done = measured(TESTS, "-n2", "--roofbench-json=out.json")
+    assert done.returncode == 4
+    assert "take the processors from each other" in done.stderr
+    assert not (tmp_path / "out.json").exists()
+
+
+# Other programs of this machine may make a row noisy, which the gate does not judge.
+TRUSTED = """
+from roofbench import _runner
+
+write = _runner.write_result
+
+def without_doubts(path, facts, known, rows):
+    write(path, facts, known, [{**row, "noisy": 0, "throttled": 0, "samples": 100} for row in rows])
+
+_runner.write_result = without_doubts
+"""
+
+
+def add_nights(store: Path, result: Path, factor: float) -> None:
+    """Ten earlier nights, in which each case took `factor` of its time in this result."""
+    document = json.loads(result.read_text())
+    for row in document["benchmarks"]:
+        row["real_time"] *= factor
+    first = datetime.now(timezone.utc) - timedelta(days=20)
+    with open_store(str(store), create=True) as opened:
+        for night in range(10):
+            date = (first + timedelta(days=night)).isoformat(timespec="seconds")
+            document["context"] |= {"date": date, "program_revision": f"c0ffee{night:02d}"}
+            result.write_text(json.dumps(document))
+            opened.add_file(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "finding", "status"), [(1e-3, "SLOWER", 1), (1e3, "FASTER", 0)])
+def test_the_gate_decides_the_exit_status(
+    factor: float, finding: str, status: int, measured: Pytest, tmp_path: Path
+) -> None:
+    (tmp_path / "conftest.py").write_text(TRUSTED)
+    assert measured(TESTS, "--roofbench-json=out.json").returncode == 0
+    add_nights(tmp_path / "history.db", tmp_path / "out.json", factor)
+    done = measured(TESTS, "--roofbench-gate=history.db")
+    assert (done.returncode, done.stdout.count(f"{finding} ")) == (status, 4), done.stdout
+
+
+@pytest.mark.slow
+def test_a_gate_without_its_history_or_the_reports_says_so(measured: Pytest, package_env: dict[str, str]) -> None:
+    done = measured(TESTS, "--roofbench-gate=none.db")
+    assert done.returncode == 4
+    assert "there is no history yet" in done.stdout
+    assert importlib.util.find_spec("roofreport")
+    package_env["PYTHONPATH"] = package_env["PYTHONPATH"].partition(":")[0]
+    done = measured(TESTS, "--roofbench-gate=none.db")
+    assert done.returncode == 4
+    assert "pip install 'roofbench[report]'" in done.stderr
