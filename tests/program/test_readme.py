@@ -35,6 +35,8 @@ ELSEWHERE = {
     ' -D "CMAKE_PREFIX_PATH=<folder>;<LibTorch>"': "tests/package/test_consumer.py",
     "cmake --build build": "tests/package/test_consumer.py",
     "build/own_kernel": "tests/package/test_consumer.py",
+    "python3 -m venv bench": "tests/python/test_wheel.py",
+    "bench/bin/pip install ./python '.[history]'": "tests/python/test_wheel.py",
 }
 
 TINY_STEP = "--axis=train_step.layers=1 --axis=train_step.vocab=100 --axis=train_step.batch=1 --check=off"
@@ -45,6 +47,7 @@ SMALLER = (
         # Two programs at a time, each with two threads on two cores, would wait for each other at every barrier.
         "--benchmark_min_time=3x --warmup_iters=1 --threads=1",
     ),
+    (r"^python -m roofbench run (?!.*--list)", "--max_time=0.01 --max_warmup_time=0.01"),
     (r"^\S*roofbench .*train_step", TINY_STEP),
     (r"^tools/published \w", "--benchmark_min_time=3x --warmup_iters=1"),
     (r"^tools/published (passes|warmups|mixed|memory)", TINY_STEP),
@@ -74,7 +77,10 @@ SMALLER = (
 # Exit statuses other than 0. Whether the machine was disturbed between two runs is not the command's fault.
 STATUSES = {"tools/report compare": {0, 1}, "tools/report abba": {0, 1}, "tools/gpu_check": {2}}
 
-PROGRAMS = re.compile(r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3|\.venv/bin/python|cmake|ctest|nsys) ", re.MULTILINE)
+PROGRAMS = re.compile(
+    r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3?|pip|pytest|roofreport|\.venv/bin/python|cmake|ctest|nsys) ",
+    re.MULTILINE,
+)
 
 
 # Runs the program that it is given, and leaves a report.
@@ -87,6 +93,9 @@ while [[ $1 == -* ]]; do
 done
 exec "$@"
 """
+
+# The commands of an environment that the package and the reports are installed in.
+_INSTALLED = {"python": "", "pytest": "-m pytest -p roofbench._pytest", "roofreport": "-m roofreport"}
 
 # Blocks without commands.
 SILENT = ("text", "cpp", "cmake", "crontab", "toml", "yaml", "python")
@@ -113,6 +122,10 @@ def reader(tmp_path: Path) -> Path:
     tools = tmp_path / "path"
     tools.mkdir()
     (tools / "nsys").write_text(_NSYS)
+    for name, flags in _INSTALLED.items():
+        (tools / name).write_text(f'#!/bin/sh\nexec {sys.executable} {flags} "$@"\n')
+    for example in (ROOT / "python" / "examples").iterdir():
+        shutil.copy(example, tmp_path)
     for tool in tools.iterdir():
         tool.chmod(0o755)
     return tmp_path
@@ -128,6 +141,7 @@ def test_commands(page: Path, reader: Path) -> None:
         tiny_checkpoint.write(reader / "CHECKPOINT")
     environment = os.environ | {
         "PATH": f"{reader / 'path'}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT / 'python' / 'src'}:{ROOT / 'tools'}",
         "CUDA_VISIBLE_DEVICES": "",
         "ROOFBENCH_PYTHON": str(reader / "none"),  # compiled cases are skipped: each takes most of a minute
         "ROOFBENCH_PEERS_PYTHON": sys.executable,
