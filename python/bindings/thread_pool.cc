@@ -16,11 +16,15 @@ namespace {
 
 using ThreadBody = FunctionRef<void(int index)>;
 
+// libgomp's threads do not survive a fork, and a child would wait for them forever.
+const pid_t kProcess = getpid();
+
 // The functions of a libgomp that is already in the process.
 class LoadedOpenMp {
  public:
-  // nullptr while there is none: a later import may load it.
+  // nullptr in a forked child, and while there is none: a later import may load it.
   static const LoadedOpenMp* Find() {
+    if (getpid() != kProcess) return nullptr;
     static LoadedOpenMp found;
     if (found.parallel_ == nullptr) found.Load();
     return found.parallel_ == nullptr ? nullptr : &found;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -150,7 +151,10 @@ def test_mismatches_are_judged_as_in_the_program() -> None:
     assert _core.relative_tolerance("bf16", reduction=4096) == 2**-6 + 4 * 2**-23 * 64
 
 
-def test_a_forked_process_has_threads_of_its_own(machine: _core.Machine) -> None:
+@pytest.mark.parametrize("runtime", ["", "torch"])
+def test_a_forked_process_has_threads_of_its_own(machine: _core.Machine, runtime: str) -> None:
+    if runtime:  # brings an OpenMP runtime
+        importlib.import_module(runtime)
     machine.calibrate(_core.read(1))
     child = os.fork()
     if child == 0:

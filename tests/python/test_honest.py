@@ -37,6 +37,16 @@ def test_product_of_numpy() -> None:
     _honest(np.matmul, _floats(96, 128), _floats(128, 80), reference=lambda a, b: a @ b)
 
 
+def test_one_array_given_twice() -> None:
+    x = _floats(64, 64)
+    _honest(np.matmul, x, x, reference=lambda a, b: a @ b)
+
+
+def test_two_views_of_an_array() -> None:
+    x = _floats(100, 64)
+    _honest(lambda a, b: a[:50] + b[:50], x[:60], x[40:], reference=lambda a, b: a[:50] + b[:50])
+
+
 def test_sum_in_another_order() -> None:
     _honest(lambda x: x.T.sum(axis=0), _floats(200, 300), reference=lambda x: x.sum(axis=1))
 
@@ -147,7 +157,29 @@ def test_infinities_of_a_mask() -> None:
 
 def test_module_and_its_reference_share_weights() -> None:
     module = torch.nn.Linear(32, 16)
-    _honest(module, torch.randn(8, 32), reference=lambda x: x @ module.weight.T + module.bias)
+    result = _honest(module, torch.randn(8, 32), reference=lambda x: x @ module.weight.T + module.bias)
+    assert result.notes == ()  # the weights that the reference refers to are in double precision too
+
+
+_layer = torch.nn.BatchNorm1d(32)
+
+
+def test_reference_with_state_of_its_own() -> None:
+    """A copy of a module at the top of a file trains; the module itself is that of the function alone."""
+    untouched = torch.nn.BatchNorm1d(32)
+    result = _honest(lambda x: untouched(x), torch.randn(8, 32), reference=lambda x: _layer(x))
+    assert result.notes == ()
+    assert _layer.num_batches_tracked == 0
+
+
+def test_declared_change_of_a_tensor_in_place() -> None:
+    def scale(x: Any) -> None:
+        x.mul_(1.5)
+
+    x = torch.randn(1000)
+    before = x.clone()
+    _honest(scale, x, reference=scale, mutates=[0])
+    assert torch.equal(x, before)
 
 
 def test_module_as_an_argument() -> None:

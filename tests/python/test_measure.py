@@ -8,6 +8,8 @@ import functools
 import gc
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,6 +202,42 @@ def test_same_seed_same_values() -> None:
         assert roofbench.measure(keep, _X.copy(), reference=lambda x: x + 1, seed=3, **_FEW).ok
     assert seen[0][1] == seen[1][1] != seen[0][0]
     assert roofbench.measure(_double, _X, **_FEW).seed != roofbench.measure(_double, _X, **_FEW).seed
+
+
+def test_wide_integers_beside_floats_stay() -> None:
+    """They may be indices or offsets."""
+    seen: set[bytes] = set()
+
+    def look_up(table: Any, indices: Any) -> Any:
+        seen.add(indices.tobytes())
+        return table[indices]
+
+    table, indices = np.arange(50, dtype=np.float32), np.arange(0, 50, 5)
+    assert roofbench.measure(look_up, table, indices, reference=lambda table, indices: table[indices], **_FEW).ok
+    assert seen == {indices.tobytes()}
+
+
+_WITHOUT = """
+import sys
+sys.modules["numpy"] = sys.modules["torch"] = None
+import roofbench
+options = {"max_time": 0.01, "max_samples": 10}
+result = roofbench.measure(sum, range(1000), work=roofbench.Work(bytes_read=1e5), roofs=False, **options)
+assert result.ok and result.samples, result
+right = roofbench.measure(lambda n: (n / 3, 1j), 5, reference=lambda n: (n * (1 / 3), 1j), **options)
+assert right.ok and right.checked, right
+wrong = roofbench.measure(lambda n: n + 1, 5, reference=lambda n: n, **options)
+assert "wrong result" in wrong.failure, wrong
+"""
+
+
+def test_neither_numpy_nor_torch_is_needed() -> None:
+    done = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True, env=_environment())
+    assert done.returncode == 0, done.stderr
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(Path(roofbench.__file__).parents[1])}
 
 
 def test_keyboard_interrupt_passes() -> None:

@@ -11,13 +11,24 @@ import copy
 import ctypes
 import dataclasses
 import functools
+import importlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+
+    class _OnUse:
+        """numpy, imported when a value needs it: functions of other values are measured without it."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module("numpy"), name)
+
+    np = _OnUse()
 
 # Element types without a numpy type, and the integers that hold them.
 _STORAGE = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
@@ -43,8 +54,10 @@ def is_module(value: Any) -> bool:
 def is_array(value: Any) -> bool:
     if isinstance(value, type):
         return False
-    if isinstance(value, (np.ndarray, bytearray, memoryview)) or is_tensor(value):
+    if isinstance(value, (bytearray, memoryview)) or is_tensor(value):
         return True
+    if isinstance(value, (bool, int, float, complex, str)):
+        return False
     return any(hasattr(type(value), name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__"))
 
 

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
+import _thread
+import array as buffers
 import dataclasses
 import gc
 import math
 import os
+import struct
 import sys
 import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from roofbench import _core
 from roofbench._arrays import (
@@ -30,6 +30,12 @@ from roofbench._arrays import (
     torch,
     walk,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    from roofbench._arrays import np
 
 # numpy's names of element types and the program's.
 DTYPES = {
@@ -50,27 +56,31 @@ class LazyError(TypeError):
 # Results.
 
 
-def results_of(returned: Any) -> list[tuple[str, Any]]:
-    """The arrays and numbers in what a function returned, with the names of their places. Raises LazyError for
-    anything that may compute when it is read.
+def results_of(returned: Any) -> list[Array | Value]:
+    """The arrays and numbers in what a function returned. Raises LazyError for anything that may compute when it is
+    read, and TypeError for arrays that cannot be read.
     """
-    found: list[tuple[str, Any]] = []
+    found: list[Array | Value] = []
+    ndarray: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
+    generic: Any = getattr(sys.modules.get("numpy"), "generic", ())
 
     def visit(value: Any, place: str, depth: int) -> None:
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
         if value is None or isinstance(value, (str, type)):
             return
-        if isinstance(value, (bool, int, float, complex, np.generic)):
-            found.append((place, np.asarray(value)))
+        if isinstance(value, (bool, int, float, complex)):
+            found.append(_number(place, value))
         elif is_tensor(value):
             if kind not in (torch().Tensor, torch().nn.Parameter):
                 raise LazyError(f"{place} is a {name}, a subclass of torch.Tensor that may compute when it is read")
-            found.append((place, value))
-        elif isinstance(value, np.ndarray):
-            if kind is not np.ndarray:
+            found.append(array_of(value, place))
+        elif isinstance(value, generic):
+            found.append(array_of(np.asarray(value), place))
+        elif isinstance(value, ndarray):
+            if kind is not ndarray:
                 raise LazyError(f"{place} is a {name}, a subclass of numpy.ndarray that may compute when it is read")
-            found.append((place, value))
+            found.append(array_of(value, place))
         elif depth < 8 and isinstance(value, dict):
             for key, item in dict.items(value):
                 visit(item, f"{place}[{key!r}]", depth + 1)
@@ -81,11 +91,11 @@ def results_of(returned: Any) -> list[tuple[str, Any]]:
             for field in dataclasses.fields(value):
                 visit(vars(value).get(field.name), f"{place}.{field.name}", depth + 1)
         elif isinstance(value, (bytes, bytearray, memoryview)):
-            found.append((place, np.frombuffer(value, np.uint8)))
+            found.append(array_of(memoryview(value), place))
         elif is_array(value) and kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
             if not value.is_ready():
                 raise LazyError(f"{place} is still being computed: call its block_until_ready() in the function")
-            found.append((place, value))
+            found.append(array_of(value, place))
         else:
             raise LazyError(f"{place} is a {name}, which may compute when it is read: return arrays or numbers")
 
@@ -110,16 +120,41 @@ class Value:
     place: str
     dtype: str
     shape: tuple[int, ...]
-    kind: str
+    kind: str  # "d": double precision, "q": 64-bit integers
     content: bytes
 
     def values(self) -> NDArray[Any]:
         return np.frombuffer(self.content, self.kind).reshape(self.shape)
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether it is read without numpy, which a process of numbers may lack."""
+        return not self.shape or sys.modules.get("numpy") is None
 
-def value_of(array: Array) -> Value:
-    values = _comparable(array)
-    return Value(array.where, array.dtype, values.shape, values.dtype.str, values.tobytes())
+    def buffer(self, kind: str) -> Any:
+        if self._is_plain:
+            return buffers.array(kind, buffers.array(self.kind, self.content))
+        return self.values().astype(kind, copy=False)
+
+    def is_finite(self) -> bool:
+        if self.kind == "q":
+            return True
+        return all(map(math.isfinite, self.buffer("d"))) if self._is_plain else bool(np.isfinite(self.values()).all())
+
+
+def value_of(result: Array | Value) -> Value:
+    if isinstance(result, Value):
+        return result
+    values = _comparable(result)
+    return Value(result.where, result.dtype, values.shape, values.dtype.char.replace("l", "q"), values.tobytes())
+
+
+def _number(place: str, value: bool | int | float | complex) -> Value:
+    if isinstance(value, complex):
+        return Value(place, "complex128", (2,), "d", struct.pack("dd", value.real, value.imag))
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return Value(place, "int64", (), "q", struct.pack("q", value))
+    return Value(place, "float64", (), "d", struct.pack("d", value))
 
 
 # The reference.
@@ -135,7 +170,7 @@ class Outcome:
     is_alias: bool = False  # a result is memory of an argument
 
     def is_finite(self) -> list[bool]:
-        return [bool(np.isfinite(value.values()).all()) for value in self.results]
+        return [value.is_finite() for value in self.results]
 
 
 @dataclasses.dataclass
@@ -155,9 +190,10 @@ class Reference:
         changing = [array for index in self.mutates for array in walk(arguments[index], f"argument {index}")]
         before = [value_of(array) for array in changing]
         returned = function(*arguments)
-        found = [array_of(value, place) for place, value in results_of(returned)]
-        aliased = any(shares(result, other) for result in found for other in inputs)
-        results = [value_of(array) for array in found]
+        found = results_of(returned)
+        arrays = [result for result in found if isinstance(result, Array)]
+        aliased = any(shares(result, other) for result in arrays for other in inputs)
+        results = [value_of(result) for result in found]
         mutated = [value_of(array) for array in changing]
         mapped = {id(leaf): copier.copies.get(id(leaf)) for leaf in self.leaves}
         grads = grads_of(self.leaves, lambda leaf: mapped[id(leaf)])
@@ -207,20 +243,22 @@ def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, n
     for index, (result, reference) in enumerate(zip(results, expected, strict=True)):
         if result.shape != reference.shape:
             return f"wrong {result.place}: shape {list(result.shape)} where the reference gives {list(reference.shape)}"
-        actual, wanted = result.values(), reference.values()
-        if actual.dtype != wanted.dtype:
-            actual, wanted = actual.astype(np.float64), wanted.astype(np.float64)
-        limit = 0.0 if wanted.dtype.kind == "i" else allowed
+        kind = "q" if result.kind == reference.kind == "q" else "d"
+        actual, wanted = result.buffer(kind), reference.buffer(kind)
+        limit = 0.0 if kind == "q" else allowed
         why = _core.mismatch(actual, wanted, limit, what=result.place)
         if why and limit and index < len(native) and native[index].shape == reference.shape:
-            limit = max(limit, min(3 * _stray(native[index].values(), wanted), 0.5))
+            limit = max(limit, min(3 * _stray(native[index], reference), 0.5))
             why = _core.mismatch(actual, wanted, limit, what=result.place)
         if why:
             return why
     return ""
 
 
-def _stray(rounded: NDArray[Any], exact: NDArray[Any]) -> float:
+def _stray(native: Value, reference: Value) -> float:
+    if native.content == reference.content:
+        return 0.0
+    rounded, exact = native.values().astype(np.float64), reference.values().astype(np.float64)
     finite = np.isfinite(exact) & np.isfinite(rounded)
     if not finite.any():
         return 0.0
@@ -290,6 +328,7 @@ class Watch:
         self._code = getattr(reference, "__code__", None)
         self._torch = torch() is not None
         self._threads = set(threading.enumerate())
+        self._started = _thread._count()
 
     def clocks_before(self) -> str:
         """A clock that was replaced before the measurement began."""
@@ -299,7 +338,7 @@ class Watch:
     def changed(self) -> str:
         """The first of what is changed, or ""."""
         for name, before in self._functions.items():
-            if self._is_settled(name) and _differs(before, _WATCHED[name]()):
+            if before is not None and _differs(before, _WATCHED[name]()):
                 return f"the function replaced {name}" if name != "roofbench" else "the function changed roofbench"
         if getattr(self._reference, "__code__", None) is not self._code:
             return "the function replaced the code of the reference"
@@ -309,13 +348,13 @@ class Watch:
         return ""
 
     def _is_settled(self, name: str) -> bool:
-        """Whether the names existed when the watch began: torch may have been loaded since."""
+        """Whether the state was there when the watch began: torch may have been loaded since."""
         return self._torch or "torch" not in name
 
     def working_thread(self, wait: float = 0.02) -> str:
         """A new thread of Python that works on although the call returned. Idle ones, as of a pool, are allowed."""
         new = [thread for thread in threading.enumerate() if thread not in self._threads and thread.native_id]
-        if not new:
+        if not new and _thread._count() <= self._started:
             return ""
         before = {thread: _cpu_seconds(thread.native_id) for thread in new}
         time.sleep(wait)

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from roofbench import _core
 from roofbench._arrays import torch
 
@@ -38,8 +36,10 @@ def machine() -> _core.Machine:
 
 def _products() -> Iterator[tuple[str, str, Callable[[], object]]]:
     """Products of the libraries at hand: what the best of them reaches is a roof, too."""
-    ones = np.ones((3, _PROBE, _PROBE), np.float32)
-    yield "fp32", "numpy", functools.partial(np.matmul, ones[0], ones[1], out=ones[2])
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        ones = numpy.ones((3, _PROBE, _PROBE), numpy.float32)
+        yield "fp32", "numpy", functools.partial(numpy.matmul, ones[0], ones[1], out=ones[2])
     framework = torch()
     if framework is not None:
         for dtype, kind in (("fp32", framework.float32), ("bf16", framework.bfloat16)):
@@ -72,7 +72,7 @@ def _file(here: _core.Machine) -> Path:
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
     names = ("device_arch", "cpu_isa", "cpu_affinity", "cpu_caches")
-    libraries = [np.__version__, str(getattr(torch(), "__version__", ""))]
+    libraries = [str(getattr(sys.modules.get(name), "__version__", "")) for name in ("numpy", "torch")]
     program = [_core.__version__, _core.git_revision, here.name, str(here.threads), boot]
     key = [*program, *libraries, *(facts.get(name, "") for name in names)]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofbench"

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofbench import _check, _core
 from roofbench._arrays import Array, array_of, fresh_values, leaves_of, torch, walk
@@ -20,6 +18,12 @@ from roofbench._check import LazyError, Outcome, Reference, Value, Watch, result
 from roofbench._machine import calibrate, context, machine
 from roofbench._result import Result
 from roofbench.work import Work
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    from roofbench._arrays import np
 
 __all__ = ["Options", "Subject", "context", "measure"]
 
@@ -109,6 +113,7 @@ class Subject:
         self._values = list(self._originals)  # that the arrays hold before a call
         plain = [array for index, one in enumerate(by_argument) if index not in options.mutates for array in one]
         self._renewed = _renewable(plain, arguments)
+        self._overlap = _overlap(self._arrays)
         self._watch = Watch(options.reference)
         self._expected: dict[int, _Expected] = {}  # by the number of the set of values; 0: the originals
 
@@ -119,6 +124,8 @@ class Subject:
         for array, content in zip(self._arrays, self._values, strict=True):
             if array.is_writable:
                 array.data[...] = content
+        if self._overlap:  # the last one written is what all of them hold
+            self._values = [array.read() for array in self._arrays]
 
     def restore(self) -> None:
         self._write(self._originals)
@@ -133,6 +140,8 @@ class Subject:
             if [one.shape for one in given] != [array.data.shape for array in self._arrays]:
                 raise ValueError(f"inputs({self.seed + number}) does not give arrays of the arguments' shapes")
             return given
+        if not self._renewed:
+            return self._originals
         random = np.random.default_rng([self.seed, number])
         return [
             fresh_values(array, original, random, gently) if array in self._renewed else original
@@ -209,14 +218,14 @@ class Subject:
     def _verify(self, returned: Any, number: int) -> None:
         """Raises CaseError unless a call that just ended gave what it should, and nothing else changed."""
         try:
-            found = results_of(returned)
-            results = [array_of(value, place) for place, value in found]
+            results = results_of(returned)
         except LazyError as error:
             raise CaseError(str(error)) from error
         except TypeError as error:
             raise CaseError(f"the result cannot be read: {error}") from error
         given = self._outcome(results)
         working = self._watch.working_thread()
+        time.sleep(0.001)  # other threads may run
         if given != self._outcome(results):
             raise CaseError("the result changed after the call had returned: its work was not timed")
         if working:
@@ -229,19 +238,24 @@ class Subject:
         if changed:
             raise CaseError(changed)
 
-    def _compare(self, given: Outcome, results: Sequence[Array], expected: _Expected) -> None:
+    def _compare(self, given: Outcome, results: Sequence[Array | Value], expected: _Expected) -> None:
         why = _check.difference(given, expected.exact, expected.native, expected.allowed)
         if why:
             raise CaseError(why)
         for result in results:
             for array in self._arrays:
-                if shares(result, array) and not expected.exact.is_alias and array not in self._mutated:
+                if (
+                    isinstance(result, Array)
+                    and shares(result, array)
+                    and not expected.exact.is_alias
+                    and array not in self._mutated
+                ):
                     raise CaseError(f"{result.where} is memory of {array.where}, where the reference makes a new array")
 
-    def _outcome(self, results: Sequence[Array]) -> Outcome:
+    def _outcome(self, results: Sequence[Array | Value]) -> Outcome:
         grads = [leaf.grad for leaf in self._leaves if leaf.grad is not None] if self.options.grads else []
         return Outcome(
-            [value_of(array) for array in results],
+            [value_of(result) for result in results],
             [value_of(array) for array in self._mutated],
             [value_of(array_of(grad, "gradient")) for grad in grads],
         )
@@ -337,7 +351,7 @@ class Subject:
         for turn in range(_ROUNDS):
             first = 3 + turn * pairs
             times = [(self._time(number), self._time(number)) for number in range(first, first + pairs)]
-            new, same = np.min(times, axis=0)
+            new, same = map(min, zip(*times, strict=True))
             slower = sum(one > _SLOWER * other for one, other in times)
             if new < _LEAST_CALL or new < _CACHED * same or slower < _MOSTLY * pairs:
                 return
@@ -395,6 +409,12 @@ def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> list[Array]
         array for array in free if array.is_floating or (array.data.dtype.kind in "iu" and array.data.itemsize < 4)
     ]
     return usual or free
+
+
+def _overlap(arrays: Sequence[Array]) -> bool:
+    """Whether arrays share memory: an argument given twice, or two views of an array."""
+    ranges = sorted(array.memory() for array in arrays if array.data.size)
+    return any(low + size > following for (low, size), (following, _) in itertools.pairwise(ranges))
 
 
 def _of_modules(argument: Any) -> list[Array]:
