@@ -212,7 +212,7 @@ def planted(program: Path) -> Path:
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_fresh_process_is_one_for_each_repetition(planted: Path, tmp_path: Path, fresh: bool) -> None:
     out = tmp_path / "out.json"
-    flags = ["--filter=how:(good|last)/", "--benchmark_repetitions=2", "--benchmark_min_time=2x", *NO_ROOFS]
+    flags = ["--filter=^planted/how:(good|last)/", "--benchmark_repetitions=2", "--benchmark_min_time=2x", *NO_ROOFS]
     flags += ["--threads=1", f"--benchmark_out={out}", *(["--fresh_process"] if fresh else [])]
     done = subprocess.run([planted, *flags], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -265,7 +265,7 @@ FEW = ("--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1")
 def test_rows_and_repetitions_around_a_crash_are_shown_and_kept_once(planted: Path, tmp_path: Path) -> None:
     """Though three processes, one after another, run the cases, and without a journal."""
     out = tmp_path / "out.json"
-    chosen = ("--benchmark_filter=how:(good|segv|killed|last)/", "--benchmark_repetitions=2", f"--benchmark_out={out}")
+    chosen = ("--benchmark_filter=^planted/how:(good|segv|killed|last)/", "--benchmark_repetitions=2", f"--benchmark_out={out}")
     done = subprocess.run([planted, *FEW, *chosen], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
     assert done.stdout.count("measured roofs:") == 1
@@ -287,7 +287,7 @@ def test_without_a_parent_a_crash_is_the_end(planted: Path) -> None:
 def hanging(planted: Path) -> Iterator[subprocess.Popen[str]]:
     """A run in the middle of a case without an end."""
     process = subprocess.Popen(
-        [planted, *FEW, "--benchmark_filter=how:hangs/"],
+        [planted, *FEW, "--benchmark_filter=^planted/how:hangs/"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -120,6 +120,7 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
     axes = [f"--axis={axis}={values}" for axis, values in SMALL.items()]
     listed = run("--suite=full", "--benchmark_list_tests", *axes).stdout.splitlines()
+    listed = [name for name in listed if "/ranks:" not in name]  # cases of several ranks have no profile
     chosen = one_each(listed)
     assert {name.split("/")[0] for name in chosen} | OF_A_CHECKPOINT == {name.split("/")[0] for name in listed}
     cases = f"--benchmark_filter=^({'|'.join(chosen)})$"

@@ -24,7 +24,7 @@ BUSY = f'"{sys.executable}" -S -c "import time\nwhile time.process_time() < {BUS
 def complete(machine: Machine) -> Machine:
     for name in ("cp", "find", "renice", "xargs"):
         (machine.bin / name).symlink_to(shutil.which(name) or name)
-    for folder in ("lib", "benchmarks", "tests", "build/asan"):
+    for folder in ("lib", "benchmarks", "python", "tests", "build/asan"):
         (machine.root / folder).mkdir(exist_ok=True)
     (machine.root / "lib/a.cc").touch()
     machine.command("ctest", TESTS)
