@@ -396,7 +396,9 @@ std::string CommandLine(const std::vector<std::string>& words) {
 // applies.
 std::vector<std::string> Sorted(std::vector<Argument> flags) {
   const auto key = [](const Argument& flag) {
-    return flag.name == "benchmark_min_time" ? "max_time" : flag.name;  // two names of one budget
+    if (flag.name == "benchmark_min_time") return std::string("max_time");  // two names of one budget
+    if (flag.name == "ranks") return std::string("axis");  // replaced axes vary in the order of their flags
+    return flag.name;
   };
   std::stable_sort(flags.begin(), flags.end(), [&](const Argument& a, const Argument& b) { return key(a) < key(b); });
   std::vector<std::string> texts;

@@ -85,6 +85,8 @@ TEST(OptionsTest, MeasuringFlagsAreComparedInAnyOrder) {
               ElementsAre("--axis=matmul.n=8", "--axis=matmul.n=9", "--seed=1"));
   EXPECT_EQ(flags({"--seed=1", "--threads=1"}), flags({"--threads=1", "--seed=1"}));
   EXPECT_EQ(flags({"--filter=a"}), flags({"--benchmark_filter=a"}));
+  EXPECT_EQ(flags({"--ranks=2,4", "--axis=bytes=1,2"}), (std::vector<std::string>{"--ranks=2,4", "--axis=bytes=1,2"}))
+      << "the ranks that are started with these flags have to make the same plan";
   EXPECT_NE(flags({"--max_time=1", "--benchmark_min_time=2"}), flags({"--benchmark_min_time=2", "--max_time=1"}))
       << "the last of two names of one budget applies";
 }
