@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -95,7 +96,8 @@ struct RankOperands {
 
 absl::StatusOr<RankOperands> MakeRank(const Point& at, Inputs& in) {
   ranks::Group& group = in.group();
-  std::cerr << "rank " << group.rank() << " is " << getpid() << std::endl;
+  // One write, which those of other ranks cannot split.
+  std::cerr << "rank " + std::to_string(group.rank()) + " is " + std::to_string(getpid()) + "\n";
   const std::string how = at.Text("how");
   if (how == "refuses" && group.rank() == 1) return absl::UnimplementedError("no kernel for this");
   return RankOperands{how, in.Empty({1024}, workload::Dtype::kFp32), &group};
