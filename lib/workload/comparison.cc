@@ -54,10 +54,10 @@ void Comparison::Add(std::span<const double> actual, std::span<const double> exp
 
 std::optional<Comparison::Mismatch> Comparison::Find(const std::string& what) const {
   if (wrong_ > 0) {
-    return Mismatch{Text("wrong %s: %lld of %lld elements are off, the worst (element %lld) is %g where the reference "
+    return Mismatch{Text("wrong %s: %s of %s elements are off, the worst (element %s) is %g where the reference "
                          "has %g (allowed: %.2g relative)",
-                         what.c_str(), static_cast<long long>(wrong_), static_cast<long long>(elements_),
-                         static_cast<long long>(worst_), worst_actual_, worst_expected_, relative_),
+                         what.c_str(), std::to_string(wrong_).c_str(), std::to_string(elements_).c_str(),
+                         std::to_string(worst_).c_str(), worst_actual_, worst_expected_, relative_),
                     std::abs(worst_actual_ - worst_expected_) / (std::abs(worst_expected_) + rms_)};
   }
   // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
