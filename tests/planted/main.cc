@@ -8,10 +8,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <string>
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "lib/gbench/main.h"

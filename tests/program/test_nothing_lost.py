@@ -265,7 +265,11 @@ FEW = ("--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1")
 def test_rows_and_repetitions_around_a_crash_are_shown_and_kept_once(planted: Path, tmp_path: Path) -> None:
     """Though three processes, one after another, run the cases, and without a journal."""
     out = tmp_path / "out.json"
-    chosen = ("--benchmark_filter=^planted/how:(good|segv|killed|last)/", "--benchmark_repetitions=2", f"--benchmark_out={out}")
+    chosen = (
+        "--benchmark_filter=^planted/how:(good|segv|killed|last)/",
+        "--benchmark_repetitions=2",
+        f"--benchmark_out={out}",
+    )
     done = subprocess.run([planted, *FEW, *chosen], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
     assert done.stdout.count("measured roofs:") == 1

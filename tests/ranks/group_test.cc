@@ -125,8 +125,10 @@ class Failures : public ::testing::Test {
 
 TEST_F(Failures, ARankThatLeavesEndsTheOthersWaitAtOnce) {
   const std::vector<std::unique_ptr<Board>> boards = OpenBoards(3);
+  Meeting met(3);
   InThreads(boards.size(), [&](std::size_t rank) {
     std::unique_ptr<Group> group = MakeGloo(*boards[rank], "test", std::chrono::hours(1), /*local=*/true).value();
+    met.Wait();
     if (rank == 1) {
       group.reset();
       return;

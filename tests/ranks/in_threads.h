@@ -3,9 +3,10 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
-#include <latch>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -35,13 +36,29 @@ inline void InThreads(std::size_t size, const std::function<void(std::size_t ran
   for (std::thread& thread : threads) thread.join();
 }
 
+// Threads that wait for each other.
+class Meeting {
+ public:
+  explicit Meeting(int size) : missing_(size) {}
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    if (--missing_ == 0) complete_.notify_all();
+    complete_.wait(lock, [this] { return missing_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable complete_;
+  int missing_;
+};
+
 // The same with a group over Gloo.
 inline void InGroup(int size, const std::function<void(Group&)>& work, std::chrono::milliseconds timeout = kPatience) {
   const std::vector<std::unique_ptr<Board>> boards = OpenBoards(size);
-  std::latch met(size);  // one that leaves earlier would break the connections that others make
+  Meeting met(size);  // one that leaves earlier would break the connections that others make
   InThreads(boards.size(), [&](std::size_t rank) {
     const std::unique_ptr<Group> group = MakeGloo(*boards[rank], "test", timeout, /*local=*/true).value();
-    met.arrive_and_wait();
+    met.Wait();
     work(*group);
   });
 }
