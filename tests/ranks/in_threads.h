@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,9 @@
 namespace roofbench::ranks {
 
 inline constexpr std::chrono::milliseconds kPatience(20'000);
+
+// LibTorch's recorder of works is one for the process, and not safe where groups of several threads use it.
+inline const int kWithoutRecorder = setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
 
 // Boards of `size` ranks, by rank.
 inline std::vector<std::unique_ptr<Board>> OpenBoards(int size) {
