@@ -12,7 +12,7 @@ namespace roofbench {
 
 SlowestClock::SlowestClock(timing::Clock& clock, ranks::Group& group, std::function<bool()> interrupted,
                            std::function<double()> other_cpu)
-    : clock_(clock),
+    : ForwardingClock(clock),
       group_(group),
       poll_interrupted_(std::move(interrupted)),
       other_cpu_(std::move(other_cpu)),
@@ -25,7 +25,7 @@ std::vector<std::vector<double>> SlowestClock::Exchange(std::span<const double> 
   const auto count = static_cast<int64_t>(kOwn + mine.size());
   at::Tensor input = at::empty({count}, at::kDouble);
   auto* const numbers = input.data_ptr<double>();
-  numbers[0] = clock_.HostSeconds();
+  numbers[0] = Wrapped().HostSeconds();
   numbers[1] = poll_interrupted_ && poll_interrupted_() ? 1 : 0;
   std::copy(mine.begin(), mine.end(), numbers + kOwn);
   at::Tensor output = at::empty({group_.size() * count}, at::kDouble);
@@ -48,17 +48,17 @@ void SlowestClock::BeginSample() {
 void SlowestClock::BeginChunk(std::size_t marks) {
   marked_ = 0;
   starts_.clear();
-  clock_.BeginChunk(marks);
+  Wrapped().BeginChunk(marks);
 }
 
 void SlowestClock::Mark() {
-  clock_.Mark();
+  Wrapped().Mark();
   if (std::exchange(starts_sample_, false)) starts_.push_back(marked_);
   ++marked_;
 }
 
 std::span<const double> SlowestClock::EndChunk() {
-  const std::vector<std::vector<double>> by_rank = Exchange(clock_.EndChunk());
+  const std::vector<std::vector<double>> by_rank = Exchange(Wrapped().EndChunk());
   marks_.assign(1, 0);
   std::size_t base = 0;  // the mark from which the ranks count
   auto next = starts_.begin();
@@ -94,11 +94,11 @@ double SlowestClock::FloorSeconds() {
   if (floor_) return *floor_;
   std::vector<double> gaps;
   for (int barrier = 0; barrier < kBarriers; ++barrier) {
-    const double begin = clock_.HostSeconds();
+    const double begin = Wrapped().HostSeconds();
     group_.Barrier();
-    gaps.push_back(clock_.HostSeconds() - begin);
+    gaps.push_back(Wrapped().HostSeconds() - begin);
   }
-  floor_ = clock_.FloorSeconds();
+  floor_ = Wrapped().FloorSeconds();
   const double mine = timing::Median(gaps);
   for (const std::vector<double>& gap : Exchange({&mine, 1})) floor_ = std::max(*floor_, gap.front());
   // The clock's own floor differs between ranks.

@@ -17,7 +17,7 @@ namespace roofbench {
 // Wraps the clock of each rank. The ranks exchange their marks at the end of a chunk, outside of what is timed, and so
 // do they rank 0's host time and wish to end: a sampler under this clock decides the same on every rank. A mark of a
 // sample is when the last rank has reached it, counted from the start of the sample, at which all ranks meet.
-class SlowestClock final : public timing::Clock {
+class SlowestClock final : public timing::ForwardingClock {
  public:
   // `interrupted` is polled on rank 0; `other_cpu` returns the CPU seconds of further ranks on this machine. Every rank
   // constructs it at the same time. Every function that communicates throws ranks::ContactLost.
@@ -40,21 +40,15 @@ class SlowestClock final : public timing::Clock {
   std::span<const double> EndChunk() override;
   // Rank 0's, at the last exchange.
   double HostSeconds() override { return host_seconds_; }
-  double ProcessCpuSeconds() override { return clock_.ProcessCpuSeconds() + other_cpu_(); }
+  double ProcessCpuSeconds() override { return Wrapped().ProcessCpuSeconds() + other_cpu_(); }
   // The time of a barrier: ranks leave one at moments that differ by less.
   double FloorSeconds() override;
-  std::size_t MaxMarks() const override { return clock_.MaxMarks(); }
-  std::size_t MaxStepMarks() const override { return clock_.MaxStepMarks(); }
-  void WhileBusy(const std::function<void()>& look) override { clock_.WhileBusy(look); }
-  double SecondsWaitedIn(const std::function<void()>& step) override { return clock_.SecondsWaitedIn(step); }
-  double EnqueueSeconds(double host_seconds) const override { return clock_.EnqueueSeconds(host_seconds); }
 
  private:
   // Exchanges these numbers, as many on each rank, with those of the other ranks; updates what rank 0 decides.
   std::vector<std::vector<double>> Exchange(std::span<const double> mine);
   void NoteSample(const std::vector<double>& seconds);
 
-  timing::Clock& clock_;
   ranks::Group& group_;
   const std::function<bool()> poll_interrupted_;
   const std::function<double()> other_cpu_;

@@ -20,7 +20,7 @@ namespace roofbench::timing {
 // queue up ahead of the device, Mark records an event, and EndChunk reads them; on a CPU a mark is a read of the steady
 // clock.
 //
-// No function has a default: a clock that wraps another must forward every call.
+// No function has a default: a clock that wraps another must forward every call, as ForwardingClock does.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -61,6 +61,30 @@ class Clock {
   // The part of `host_seconds`, the host time between the last BeginChunk and its EndChunk, that enqueueing took: less
   // than all of it where the host waited for room in a full launch queue.
   virtual double EnqueueSeconds(double host_seconds) const = 0;
+};
+
+// Wraps a clock, which must outlive it. A subclass overrides what it adds.
+class ForwardingClock : public Clock {
+ public:
+  explicit ForwardingClock(Clock& wrapped) : wrapped_(wrapped) {}
+
+  void BeginChunk(std::size_t marks) override { wrapped_.BeginChunk(marks); }
+  void Mark() override { wrapped_.Mark(); }
+  std::span<const double> EndChunk() override { return wrapped_.EndChunk(); }
+  double HostSeconds() override { return wrapped_.HostSeconds(); }
+  double ProcessCpuSeconds() override { return wrapped_.ProcessCpuSeconds(); }
+  double FloorSeconds() override { return wrapped_.FloorSeconds(); }
+  std::size_t MaxMarks() const override { return wrapped_.MaxMarks(); }
+  std::size_t MaxStepMarks() const override { return wrapped_.MaxStepMarks(); }
+  void WhileBusy(const std::function<void()>& look) override { wrapped_.WhileBusy(look); }
+  double SecondsWaitedIn(const std::function<void()>& step) override { return wrapped_.SecondsWaitedIn(step); }
+  double EnqueueSeconds(double host_seconds) const override { return wrapped_.EnqueueSeconds(host_seconds); }
+
+ protected:
+  Clock& Wrapped() { return wrapped_; }
+
+ private:
+  Clock& wrapped_;
 };
 
 // The median difference between adjacent marks of a chunk without work.

@@ -22,11 +22,11 @@ JoulesRead JoulesOf(const Device& device, const EnergySources& sources) {
 
 void EnergyClock::BeginChunk(std::size_t marks) {
   before_ = Read();
-  clock_.BeginChunk(marks);
+  Wrapped().BeginChunk(marks);
 }
 
 std::span<const double> EnergyClock::EndChunk() {
-  const std::span<const double> marks = clock_.EndChunk();
+  const std::span<const double> marks = Wrapped().EndChunk();
   const std::optional<double> after = Read();
   if (joules_used_ && before_ && after) {
     *joules_used_ += *after - *before_;

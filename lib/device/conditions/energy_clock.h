@@ -28,12 +28,12 @@ struct EnergySources {
 JoulesRead JoulesOf(const Device& device, const EnergySources& sources = {});
 
 // Wraps a clock and adds up the energy of its chunks.
-class EnergyClock final : public timing::Clock {
+class EnergyClock final : public timing::ForwardingClock {
  public:
   // Clock and counter must outlive it. `least_seconds`: of all chunks together, below which the steps of the counter
   // are a large part of the energy.
   EnergyClock(timing::Clock& clock, const JoulesRead& joules, double least_seconds)
-      : clock_(clock), joules_(joules), least_seconds_(least_seconds) {}
+      : ForwardingClock(clock), joules_(joules), least_seconds_(least_seconds) {}
 
   // Discards the count at the end of the warm-up.
   void Restart() { joules_used_ = seconds_ = 0; }
@@ -41,21 +41,11 @@ class EnergyClock final : public timing::Clock {
   std::optional<double> Watts() const;
 
   void BeginChunk(std::size_t marks) override;
-  void Mark() override { clock_.Mark(); }
   std::span<const double> EndChunk() override;
-  double HostSeconds() override { return clock_.HostSeconds(); }
-  double ProcessCpuSeconds() override { return clock_.ProcessCpuSeconds(); }
-  double FloorSeconds() override { return clock_.FloorSeconds(); }
-  std::size_t MaxMarks() const override { return clock_.MaxMarks(); }
-  std::size_t MaxStepMarks() const override { return clock_.MaxStepMarks(); }
-  void WhileBusy(const std::function<void()>& look) override { clock_.WhileBusy(look); }
-  double SecondsWaitedIn(const std::function<void()>& step) override { return clock_.SecondsWaitedIn(step); }
-  double EnqueueSeconds(double host_seconds) const override { return clock_.EnqueueSeconds(host_seconds); }
 
  private:
   std::optional<double> Read() const { return joules_ ? joules_() : std::nullopt; }
 
-  timing::Clock& clock_;
   const JoulesRead& joules_;
   const double least_seconds_;
   std::optional<double> before_;
