@@ -5,16 +5,11 @@
 // The shapes are those of llm_int8_linear, whose precision:bf16 is the layer to compare with.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/mv.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <memory>
-#include <vector>
 
+#include "benchmarks/micro/products/fp8_scales.h"
+#include "benchmarks/micro/products/linear_reference.h"
 #include "lib/aten/fp8.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"
@@ -35,21 +30,16 @@ struct Linear {
   Fp8Scales scales;
 };
 
-Fp8Scales ScalesAt(const Point& at) { return at.Text("scales") == "row" ? Fp8Scales::kRows : Fp8Scales::kTensor; }
-
 Linear MakeLinear(const Point& at, Inputs& in) {
   const int64_t rows = at.Int("rows");
   const int64_t n = at.Int("n");
   const int64_t k = at.Int("k");
-  const Fp8Scales scales = ScalesAt(at);
   return {.x = in.Randn({rows, k}, Dtype::kBf16),
           .weight = in.Randn({n, k}, Dtype::kFp8),
-          .scale = in.Keep([&](at::Generator& generator) {
-            return at::rand({1, scales == Fp8Scales::kRows ? n : 1}, generator).mul_(0.01).add_(0.01);
-          }),
+          .scale = DrawScales(in, 1, ScalesRows(at) ? n : 1),
           .y = in.Empty({rows, n}, Dtype::kBf16),
           .rows = in.SampleRows(rows),
-          .scales = scales};
+          .scales = ScalesAt(at)};
 }
 
 // Some rows of x as products see them, in double precision; `all` has the largest magnitude of a scale a tensor.
@@ -61,32 +51,20 @@ at::Tensor SeenRows(const Linear& o, const at::Tensor& some, const at::Tensor& a
   return (values / scale).to(at::kFloat8_e4m3fn).to(at::kDouble).mul_(scale);
 }
 
-// Calls use(block of the weight, in double precision) for all blocks: the whole may not fit in memory.
-template <typename Use>
-void EachBlock(const Linear& o, Use use) {
-  constexpr int64_t kBlock = 1024;
+ExactWeight SeenWeight(const Linear& o) {
   const at::Tensor scale = o.scale.to(at::kDouble).expand({1, o.weight.size(0)}).t();
-  for (int64_t first = 0; first < o.weight.size(0); first += kBlock) {
-    const int64_t count = std::min(kBlock, o.weight.size(0) - first);
-    use(o.weight.narrow(0, first, count).to(at::kDouble).mul_(scale.narrow(0, first, count)));
-  }
+  return [&o, scale](int64_t first, int64_t count) {
+    return o.weight.narrow(0, first, count).to(at::kDouble).mul_(scale.narrow(0, first, count));
+  };
 }
 
 at::Tensor ReferenceRows(const Linear& o) {
-  const at::Tensor x = SeenRows(o, o.x.index_select(0, o.rows), o.x);
-  std::vector<at::Tensor> columns;
-  EachBlock(o, [&](const at::Tensor& weight) { columns.push_back(at::mm(x, weight.t())); });
-  return at::cat(columns, 1);
+  return ExactProduct(SeenRows(o, o.x.index_select(0, o.rows), o.x), o.weight.size(0), SeenWeight(o));
 }
 
-// X · (Wᵀ · 1), some rows at a time.
 at::Tensor RowSums(const Linear& o) {
-  constexpr int64_t kBlock = 256;
-  at::Tensor sums = at::zeros({o.weight.size(1)}, o.x.options().dtype(at::kDouble));
-  EachBlock(o, [&](const at::Tensor& weight) { sums.add_(weight.sum(0)); });
-  std::vector<at::Tensor> of_rows;
-  for (const at::Tensor& x : o.x.split(kBlock)) of_rows.push_back(at::mv(SeenRows(o, x, o.x), sums));
-  return at::cat(of_rows);
+  const auto seen = [&o](const at::Tensor& rows) { return SeenRows(o, rows, o.x); };
+  return ExactProductSums(o.x, seen, o.weight.size(0), SeenWeight(o));
 }
 
 void Eager(Linear& o, timing::PhaseMarker& marker) {
@@ -97,8 +75,7 @@ void Eager(Linear& o, timing::PhaseMarker& marker) {
 }
 
 workload::Fp8Linear WorkAt(const Point& at) {
-  return {
-      .m = at.Number("rows"), .n = at.Number("n"), .k = at.Number("k"), .row_scales = ScalesAt(at) == Fp8Scales::kRows};
+  return {.m = at.Number("rows"), .n = at.Number("n"), .k = at.Number("k"), .row_scales = ScalesRows(at)};
 }
 
 void Describe(const Point& at, const std::shared_ptr<Linear>& o, Case& built) {

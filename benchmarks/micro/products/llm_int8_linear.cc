@@ -6,9 +6,7 @@
 // published observation.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/mv.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randperm.h>
@@ -19,6 +17,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "benchmarks/micro/products/linear_reference.h"
 #include "lib/aten/products.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
@@ -110,35 +109,22 @@ at::Tensor SeenRows(const Linear& o, const at::Tensor& x, const at::Tensor& outl
   return steps.mul_(largest / kLargest).add_(values.masked_fill(outliers.logical_not(), 0));
 }
 
-// Calls use(block of the weight as products use it, first row) for all blocks: the whole weight in double may not fit
-// in memory.
-template <typename Use>
-void EachBlock(const Linear& o, Use use) {
-  constexpr int64_t kBlock = 1024;
-  for (int64_t first = 0; first < o.weight.size(0); first += kBlock) {
-    const int64_t count = std::min(kBlock, o.weight.size(0) - first);
+// The weight as products use it.
+ExactWeight SeenWeight(const Linear& o) {
+  return [&o](int64_t first, int64_t count) {
     at::Tensor block = o.weight.narrow(0, first, count).to(at::kDouble);
     if (o.is_int8()) block.mul_((o.scale.narrow(0, first, count).to(at::kDouble) / 127).unsqueeze(1));
-    use(block);
-  }
+    return block;
+  };
 }
 
 at::Tensor ReferenceRows(const Linear& o) {
-  const at::Tensor x = SeenRows(o, o.x.index_select(0, o.rows), o.Outliers());
-  std::vector<at::Tensor> columns;
-  EachBlock(o, [&](const at::Tensor& weight) { columns.push_back(at::mm(x, weight.t())); });
-  return at::cat(columns, 1);
+  return ExactProduct(SeenRows(o, o.x.index_select(0, o.rows), o.Outliers()), o.weight.size(0), SeenWeight(o));
 }
 
-// X · (Wᵀ · 1), some rows at a time.
 at::Tensor RowSums(const Linear& o) {
-  constexpr int64_t kBlock = 256;
-  at::Tensor sums = at::zeros({o.weight.size(1)}, o.x.options().dtype(at::kDouble));
-  EachBlock(o, [&](const at::Tensor& weight) { sums.add_(weight.sum(0)); });
-  const at::Tensor outliers = o.Outliers();
-  std::vector<at::Tensor> of_rows;
-  for (const at::Tensor& x : o.x.split(kBlock)) of_rows.push_back(at::mv(SeenRows(o, x, outliers), sums));
-  return at::cat(of_rows);
+  const auto seen = [&o, outliers = o.Outliers()](const at::Tensor& rows) { return SeenRows(o, rows, outliers); };
+  return ExactProductSums(o.x, seen, o.weight.size(0), SeenWeight(o));
 }
 
 void Eager(Linear& o, timing::PhaseMarker& marker) {

@@ -12,11 +12,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
-#include <ATen/ops/rand.h>
 
 #include <memory>
 #include <vector>
 
+#include "benchmarks/micro/products/fp8_scales.h"
 #include "lib/aten/elements.h"
 #include "lib/aten/fp8.h"
 #include "lib/aten/products.h"
@@ -51,13 +51,12 @@ std::function<void()> ByTiles(Matmul& o, Inputs& in) {
                              static_cast<std::byte*>(packed.mutable_data_ptr()), kernels::ThreadPool(threads));
     return packed;
   });
-  kernels::TileProductHere<kProduct> product;
-  product.x = Elements<X>(o.a);
-  product.w = static_cast<const std::byte*>(panels.const_data_ptr());
-  product.y = Elements<kernels::TileResult<kProduct>>(o.y);
-  product.m = o.a.size(0);
-  product.n = n;
-  product.k = k;
+  const kernels::TileProductHere<kProduct> product = {.x = Elements<X>(o.a),
+                                                      .w = static_cast<const std::byte*>(panels.const_data_ptr()),
+                                                      .y = Elements<kernels::TileResult<kProduct>>(o.y),
+                                                      .m = o.a.size(0),
+                                                      .n = n,
+                                                      .k = k};
   return [product, threads, panels] { product(kernels::ThreadPool(threads)); };
 }
 
@@ -77,9 +76,6 @@ at::ScalarType ResultType(Dtype dtype) {
   return StorageType(dtype == Dtype::kFp8 ? Dtype::kBf16 : dtype);
 }
 
-Fp8Scales ScalesAt(const Point& at) { return at.Text("scales") == "row" ? Fp8Scales::kRows : Fp8Scales::kTensor; }
-bool ScalesRows(const Point& at) { return ScalesAt(at) == Fp8Scales::kRows; }
-
 Matmul MakeMatmul(const Point& at, Inputs& in) {
   const int64_t m = at.Int("m");
   const int64_t n = at.Int("n");
@@ -94,13 +90,8 @@ Matmul MakeMatmul(const Point& at, Inputs& in) {
               .y = in.Empty({m, n}, ResultType(dtype)),
               .rows = in.SampleRows(m)};
   if (dtype == Dtype::kFp8) {
-    const auto scales = [&](int64_t rows, int64_t columns) {
-      return in.Keep([&](at::Generator& generator) {
-        return at::rand({rows, columns}, generator).mul_(0.01).add_(0.01);
-      });
-    };
-    made.scale_a = scales(ScalesRows(at) ? m : 1, 1);
-    made.scale_b = scales(1, ScalesRows(at) ? n : 1);
+    made.scale_a = DrawScales(in, ScalesRows(at) ? m : 1, 1);
+    made.scale_b = DrawScales(in, 1, ScalesRows(at) ? n : 1);
   }
   return made;
 }
