@@ -40,6 +40,9 @@ class FunctionRef<Result(Arguments...)> {
   Result (*call_)(void*, Arguments...);
 };
 
+constexpr int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
+constexpr int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
+
 // A half-open range of items.
 struct Range {
   int64_t begin = 0;
@@ -50,7 +53,7 @@ struct Range {
 // Share `index` of `shares` contiguous shares of [0, n), as even as bounds on multiples of `grain` allow; some are
 // empty where there are fewer grains than shares.
 constexpr Range Share(int64_t n, int64_t grain, int index, int shares) {
-  const int64_t grains = (n + grain - 1) / grain;
+  const int64_t grains = CeilDiv(n, grain);
   const auto bound = [&](int64_t share) { return std::min(n, grains * share / shares * grain); };
   return {bound(index), bound(index + 1)};
 }

@@ -58,7 +58,7 @@ void RowShares::Divide(const Worker& worker, int64_t product, int64_t rows, int6
   int64_t begin = taken.load(std::memory_order_relaxed);
   while (begin < rest) {
     const int64_t wanted = std::max(least, (rest - begin) / (2 * threads));
-    const int64_t piece = std::min(rest - begin, (wanted + grain - 1) / grain * grain);
+    const int64_t piece = std::min(rest - begin, RoundUp(wanted, grain));
     // Relaxed, because threads exchange only this number. Where another thread was faster, begin is the end of its
     // piece.
     if (!taken.compare_exchange_weak(begin, begin + piece, std::memory_order_relaxed)) continue;

@@ -138,7 +138,7 @@ void PackKeys(const T* from, int64_t stride, int64_t count, int64_t dim, float* 
 
 template <typename T>
 void PackValues(const T* from, int64_t stride, int64_t count, int64_t columns, float* to) {
-  const int64_t width = (columns + kVectorWords - 1) / kVectorWords * kVectorWords;
+  const int64_t width = RoundUp(columns, kVectorWords);
   for (int64_t key = 0; key < kPanel; ++key, to += width) {
     const int64_t there = key < count ? columns : 0;
     for (int64_t i = 0; i < there; ++i) to[i] = ToFloat(from[key * stride + i]);

@@ -91,9 +91,6 @@ const AttentionVariant<T>& BestAttentionVariant();
 // Vectors of heads in the two orders that a product takes its right operand in, a panel of kPanel tokens at a time: as
 // keys, each one column of the operand, and as values, of which each row of the operand has one or two.
 
-constexpr int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
-constexpr int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
-
 // Their layout: as keys those of all heads, then as values those of all heads.
 struct PackedHeads {
   PackedHeads(int64_t number_of_heads, int64_t tokens, int64_t head_dim, int64_t elements_per_word)

@@ -135,7 +135,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void SumGroups(int64_t k, int64_t group, FixedPoint
 template <typename T>
 ROOFBENCH_TARGET_AVX512_VNNI bool Convert(const T* x, int64_t k, int64_t group, FixedPoint& to) {
   constexpr int64_t kBlock = FixedPoint::kBlock;
-  const int64_t blocks = (k + kBlock - 1) / kBlock;
+  const int64_t blocks = CeilDiv(k, kBlock);
   const auto lines = static_cast<std::size_t>(blocks * kBlock / kLineBytes);
   to.high.resize(lines);
   to.low.resize(lines);

@@ -208,7 +208,7 @@ constexpr IsaVariant<const LlmInt8Variant& (*)()> kVariants[] = {
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
-int64_t Padded(int64_t k) { return (k + kLineBytes - 1) / kLineBytes * kLineBytes; }
+int64_t Padded(int64_t k) { return RoundUp(k, kLineBytes); }
 
 // Keeps the reciprocal finite: that of a subnormal number is infinite, and 0 times infinity is NaN.
 float Inverse(float row_max) {

@@ -51,7 +51,7 @@ void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t 
 
 void PackTileWeights(const std::byte* w, int64_t n, int64_t row_bytes, std::byte* panels, const ParallelFor& parallel) {
   const int64_t steps = TileSteps(row_bytes);
-  parallel(DividedUp(n, kPanelRows), [&](Range range) {
+  parallel(CeilDiv(n, kPanelRows), [&](Range range) {
     for (int64_t index = range.begin; index < range.end; ++index) {
       std::byte* const panel = panels + index * steps * kPanelStepBytes;
       ClearPanel(panel, steps);

@@ -33,12 +33,11 @@ using TileResult = std::conditional_t<kProduct == TileProduct::kBf16, Bf16, int3
 inline constexpr int64_t kPanelRows = 2 * kTileRows;
 inline constexpr int64_t kPanelStepBytes = 2 * kTileBytes;
 
-constexpr int64_t DividedUp(int64_t value, int64_t by) { return (value + by - 1) / by; }
-constexpr int64_t TileSteps(int64_t row_bytes) { return DividedUp(row_bytes, kTileRowBytes); }
+constexpr int64_t TileSteps(int64_t row_bytes) { return CeilDiv(row_bytes, kTileRowBytes); }
 
 // Bytes of `rows` rows in panels, which PackTileRows and PackTileWeights write.
 constexpr int64_t PanelBytes(int64_t rows, int64_t steps) {
-  return DividedUp(rows, kPanelRows) * steps * kPanelStepBytes;
+  return CeilDiv(rows, kPanelRows) * steps * kPanelStepBytes;
 }
 
 // Rows of x as panels: [panel][step][tile][row][64 bytes], zeros beyond `rows` and `row_bytes`.
@@ -56,9 +55,9 @@ inline void StoreTileRow(const int32_t* sums, int32_t* y) { std::memcpy(y, sums,
 struct TileBlocks {
   TileBlocks(int64_t m, int64_t n, int threads) {
     constexpr int64_t kLeastBlocks = 4;  // a thread, so that none waits long for the last one
-    const auto blocks = [&] { return DividedUp(m, side) * DividedUp(n, side); };
+    const auto blocks = [&] { return CeilDiv(m, side) * CeilDiv(n, side); };
     while (side > kPanelRows && blocks() < kLeastBlocks * threads) side /= 2;
-    columns = DividedUp(n, side);
+    columns = CeilDiv(n, side);
     count = blocks();
   }
   static constexpr int64_t kMostSide = 256;
@@ -147,8 +146,8 @@ class TiledProduct {
     const int64_t row_bytes = k * kElement;
     const int64_t steps = TileSteps(row_bytes);
     const int64_t w_panel = steps * kPanelStepBytes;
-    const int64_t x_panels = DividedUp(rows.size(), kPanelRows);
-    const int64_t w_panels = DividedUp(columns.size(), kPanelRows);
+    const int64_t x_panels = CeilDiv(rows.size(), kPanelRows);
+    const int64_t w_panels = CeilDiv(columns.size(), kPanelRows);
     const auto* const x_bytes = reinterpret_cast<const std::byte*>(x) + rows.begin * row_bytes;
     auto* const sums = reinterpret_cast<std::byte*>(scratch.sums.data());
     for (int64_t step = 0; step < steps; step += Scratch::kSlabSteps) {

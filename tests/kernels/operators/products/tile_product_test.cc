@@ -48,13 +48,8 @@ void ExpectProduct(const Shape& shape, const ParallelFor& parallel) {
   PackTileWeights(std::as_bytes(std::span(w)).data(), shape.n, row_bytes, packed.data(), parallel);
   std::vector<TileResult<kProduct>> y(Size(shape.m * shape.n) + 1);
   const auto beyond = y.back();
-  TiledProduct<Tiles, kProduct> product;
-  product.x = x.data();
-  product.w = packed.data();
-  product.y = y.data();
-  product.m = shape.m;
-  product.n = shape.n;
-  product.k = shape.k;
+  const TiledProduct<Tiles, kProduct> product = {
+      .x = x.data(), .w = packed.data(), .y = y.data(), .m = shape.m, .n = shape.n, .k = shape.k};
   product(parallel);
   for (int64_t i = 0; i < shape.m; ++i) {
     for (int64_t j = 0; j < shape.n; ++j) {
