@@ -68,6 +68,3 @@ inline void InGroup(int size, const std::function<void(Group&)>& work, std::chro
 }
 
 }  // namespace roofbench::ranks
-
-// LibTorch does not free its records of works that fail. Weak: several sources of a test define it.
-extern "C" __attribute__((weak)) const char* __lsan_default_suppressions() { return "leak:c10d::"; }
