@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,15 @@ def test_the_files_of_families_and_tests_run(run_python: Callable[..., Any]) -> 
     done = run_python("-m", "pytest", *plugins, "-q", EXAMPLES / "test_kernels.py")
     assert done.returncode == 0, done.stdout
     assert "3 passed" in done.stdout
+
+
+@pytest.mark.slow
+def test_families_of_the_program_have_its_names(run_python: Callable[..., Any], program: Path) -> None:
+    listed = subprocess.run([program, "--suite=full", "--benchmark_list_tests"], capture_output=True, text=True, check=True)
+    ours = run_python("-m", "roofbench", "run", EXAMPLES / "same_as_program.py", "--list")
+    assert ours.returncode == 0, ours.stderr
+    assert len(ours.stdout.split()) == 4
+    assert set(ours.stdout.split()) <= set(listed.stdout.split())
 
 
 @pytest.mark.slow
