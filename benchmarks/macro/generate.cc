@@ -34,6 +34,7 @@ const Registration kGenerate =
         .When(SupportsCompiled)
         .Points(Suite::kQuick, Grid({"native"}, {"llama3_1b_4th"}, kServed, {1}, {32}, {8}))
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"}, kFormats, {1}, {128}, {32}))
+        .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b_4th"}, {"fp8"}, {1}, {128}, {32}))
         .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b_4th"}, kServed, {8, 32}, {128}, {32}))
         .Points(Suite::kStandard, Grid({"native"}, {"mixtral_8x7b_32nd"}, {"bf16", "int8", "int4"}, {1}, {128}, {32}))
         .Points(Suite::kFull, Grid({"native"}, {"tinyllama_1b", "llama3_1b", "llama2_7b", "llama3_8b"}, kServed, {1, 8},

@@ -113,7 +113,7 @@ const Registration kPrefill =
         .When(SupportsCompiled)
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"},
                                        {"fp32", "bf16", "int8", "int4", "llm_int8"}, {{"prompt", {128, 512}}}))
-        .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b_4th"}, {"fp16"}, {{"prompt", {128}}}))
+        .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b_4th"}, {"fp16", "fp8"}, {{"prompt", {128}}}))
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"}, kRounding,
                                        {{"activations", {"int8"}}, {"prompt", {128, 512}}}))
         .Points(Suite::kFull, Grid({"eager", "native"}, {"llama3_1b", "llama2_7b"},
@@ -196,6 +196,7 @@ const Registration kDecode =
         .Limits(kCompiledLimits)
         .When(SupportsCompiled)
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128}}}))
+        .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b"}, {"fp8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b"}, {"int4", "llm_int8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard,
                 Grid({"native"}, {"llama3_1b"}, kRounding, {{"activations", {"int8"}}, {"depth", {128}}}))

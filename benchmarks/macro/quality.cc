@@ -179,6 +179,7 @@ const Registration kQuality =
         .Reference([](const Quality& o) { return ExactLogits(*o.loaded.model, o.Read()); })
         .Rounded([](const Quality& o) { return RoundedLogits(*o.loaded.model, o.Read()); })
         .Details(Describe)
+        .Points(Suite::kFull, {{"impl", {"eager"}}, {"precision", {"fp8"}}, {"new", {64}}})
         .Points(Suite::kFull, {{"precision", {"int8", "int4"}}, {"activations", {"int8"}}, {"new", {64}}})
         .Points(Suite::kFull, {{"precision", {"fp32", "bf16", "fp16", "int8", "int4", "llm_int8"}}, {"new", {64}}});
 

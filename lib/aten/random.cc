@@ -15,7 +15,7 @@
 namespace roofbench {
 namespace {
 
-constexpr double kInt8Deviation = 32;
+constexpr double kDeviationOf8Bits = 32;
 
 // The generator of a block.
 kernels::SplitMix64 BitsOf(uint64_t seed, uint64_t block) {
@@ -82,7 +82,8 @@ void FillBits(uint8_t* data, int64_t n, uint64_t seed) {
 // The same distributions by the device's own generator: a host would take a second for a gigabyte, plus the copy.
 void FillOnDevice(const at::Tensor& tensor, uint64_t seed, double deviation) {
   at::Generator generator = NewGenerator(tensor.device(), seed);
-  if (tensor.is_floating_point()) {
+  const bool is_fp8 = tensor.scalar_type() == at::kFloat8_e4m3fn;
+  if (tensor.is_floating_point() && !is_fp8) {
     tensor.normal_(0, deviation, generator);
     return;
   }
@@ -90,13 +91,12 @@ void FillOnDevice(const at::Tensor& tensor, uint64_t seed, double deviation) {
     tensor.random_(0, 256, generator);
     return;
   }
-  TORCH_CHECK(tensor.scalar_type() == at::kChar, "no random ", tensor.scalar_type());
+  TORCH_CHECK(is_fp8 || tensor.scalar_type() == at::kChar, "no random ", tensor.scalar_type());
   constexpr int64_t kPiece = int64_t{1} << 26;  // numbers that exist in fp32 at a time
   for (const at::Tensor& piece : tensor.view({-1}).split(kPiece)) {
-    piece.copy_(at::empty(piece.sizes(), piece.options().dtype(at::kFloat))
-                    .normal_(0, kInt8Deviation, generator)
-                    .round_()
-                    .clamp_(-127, 127));
+    const at::Tensor values =
+        at::empty(piece.sizes(), piece.options().dtype(at::kFloat)).normal_(0, kDeviationOf8Bits, generator);
+    piece.copy_(is_fp8 ? values : values.round_().clamp_(-127, 127));
   }
 }
 
@@ -116,8 +116,11 @@ void FillRandom(const at::Tensor& tensor, uint64_t seed, double deviation) {
       return Fill(tensor.data_ptr<at::Half>(), n, seed, [&](double v) { return at::Half(scaled(v)); });
     case at::kChar:
       return Fill(tensor.data_ptr<int8_t>(), n, seed, [](double v) {
-        return static_cast<int8_t>(std::clamp(std::nearbyint(kInt8Deviation * v), -127.0, 127.0));
+        return static_cast<int8_t>(std::clamp(std::nearbyint(kDeviationOf8Bits * v), -127.0, 127.0));
       });
+    case at::kFloat8_e4m3fn:
+      return Fill(tensor.data_ptr<at::Float8_e4m3fn>(), n, seed,
+                  [](double v) { return at::Float8_e4m3fn(static_cast<float>(kDeviationOf8Bits * v)); });
     case at::kByte:
       return FillBits(tensor.data_ptr<uint8_t>(), n, seed);
     default:

@@ -19,8 +19,9 @@ inline at::Generator NewGenerator(at::Device device, uint64_t seed) {
   return made;
 }
 
-// Fills a contiguous tensor with normal values: floating point with `deviation`; int8 with a deviation of 32, clamped
-// to ±127. uint8 gets uniform bits. The values depend on the seed, not on the number of threads. Billions take seconds.
+// Fills a contiguous tensor with normal values: floating point with `deviation`; int8 and fp8 with a deviation of 32,
+// int8 clamped to ±127. uint8 gets uniform bits. The values depend on the seed, not on the number of threads. Billions
+// take seconds.
 void FillRandom(const at::Tensor& tensor, uint64_t seed, double deviation);
 
 }  // namespace roofbench

@@ -25,6 +25,7 @@ constexpr std::array<FormatRow, kWeightFormats.size()> kRows = {{
     {"int8", 1, 4, 0, Dtype::kBf16, WeightFormat::kBf16, true},
     {"int4", 0.5, 0, 4, Dtype::kBf16, WeightFormat::kBf16, true},
     {"llm_int8", 1, 4, 0, Dtype::kBf16, WeightFormat::kBf16, false},
+    {"fp8", 1, 4, 0, Dtype::kBf16, WeightFormat::kBf16, true},
 }};
 
 const FormatRow& Row(WeightFormat format) { return kRows[static_cast<std::size_t>(format)]; }

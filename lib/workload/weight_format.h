@@ -10,15 +10,15 @@
 
 namespace roofbench::workload {
 
-// int8: a scale per row. int4: a scale and a zero per group of a row. llm_int8: int8 rows and int8 activations, outlier
-// columns in 16 bits (Dettmers et al., "LLM.int8()", 2022).
-enum class WeightFormat { kFp32, kBf16, kFp16, kInt8, kInt4, kLlmInt8 };
+// int8 and fp8 (e4m3): a scale per row. int4: a scale and a zero per group of a row. llm_int8: int8 rows and int8
+// activations, outlier columns in 16 bits (Dettmers et al., "LLM.int8()", 2022).
+enum class WeightFormat { kFp32, kBf16, kFp16, kInt8, kInt4, kLlmInt8, kFp8 };
 
-inline constexpr std::array<WeightFormat, 6> kWeightFormats = {WeightFormat::kFp32, WeightFormat::kBf16,
-                                                               WeightFormat::kFp16, WeightFormat::kInt8,
-                                                               WeightFormat::kInt4, WeightFormat::kLlmInt8};
+inline constexpr std::array<WeightFormat, 7> kWeightFormats = {
+    WeightFormat::kFp32, WeightFormat::kBf16,    WeightFormat::kFp16, WeightFormat::kInt8,
+    WeightFormat::kInt4, WeightFormat::kLlmInt8, WeightFormat::kFp8};
 
-// "fp32", "bf16", "fp16", "int8", "int4", "llm_int8": as the axis `precision` spells them.
+// "fp32", "bf16", "fp16", "int8", "int4", "llm_int8", "fp8": as the axis `precision` spells them.
 std::string_view Name(WeightFormat format);
 
 // The inverse of Name; nullopt for any other text.

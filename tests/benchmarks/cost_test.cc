@@ -173,6 +173,7 @@ constexpr ShareRow kShares[] = {{"attention", "impl:naive/pass:", 1.5},
                                 // All that have a model.
                                 {"", "/precision:int4", 0.28},
                                 {"", "/precision:int8", 0.5},
+                                {"", "/precision:fp8", 0.5},
                                 {"", "/precision:llm_int8", 0.5}};
 
 double ShareOf(const Point& point, bool has_model) {

@@ -133,7 +133,8 @@ TEST_P(OtherDeviceDecoder, StaysThere) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, OtherDeviceDecoder,
                          testing::Combine(testing::Values(WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kFp16,
-                                                          WeightFormat::kInt8, WeightFormat::kLlmInt8),
+                                                          WeightFormat::kInt8, WeightFormat::kLlmInt8,
+                                                          WeightFormat::kFp8),
                                           testing::Bool()),
                          [](const auto& instance) {
                            return std::string(Name(std::get<0>(instance.param))) +

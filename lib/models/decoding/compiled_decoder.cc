@@ -27,8 +27,10 @@ const char* Missing(const DecoderConfig& config, const Storage& storage) {
   if (config.gate != Gate::kSilu) return "other gates than SiLU";
   if (config.score_scale != 0 || config.score_cap > 0 || config.logit_cap > 0) return "scaled or capped scores";
   if (config.embedding_scale != 1) return "a scaled embedding";
-  if (storage.format == WeightFormat::kInt4 || storage.format == WeightFormat::kLlmInt8)
-    return "int4 or LLM.int8() weights";
+  if (storage.format == WeightFormat::kInt4 || storage.format == WeightFormat::kLlmInt8 ||
+      storage.format == WeightFormat::kFp8) {
+    return "int4, fp8 or LLM.int8() weights";
+  }
   if (storage.activations == Activations::kInt8 || storage.int8_cache) return "activations or a cache in 8 bits";
   return nullptr;
 }

@@ -133,12 +133,13 @@ bool IsFinite(const at::Tensor& rows) {
 
 // The formats that a checkpoint stored in 4 bits can become.
 absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
-  if (storage.format == WeightFormat::kInt8 || storage.format == WeightFormat::kLlmInt8) {
+  const WeightFormat format = storage.format;
+  if (format == WeightFormat::kInt8 || format == WeightFormat::kLlmInt8 || format == WeightFormat::kFp8) {
     return absl::UnimplementedError(absl::StrCat(
-        std::string(Name(storage.format)), " of a checkpoint that is stored in 4 bits (", packed.Name(),
+        std::string(Name(format)), " of a checkpoint that is stored in 4 bits (", packed.Name(),
         ") would hold the same 4 bits in twice the memory: int4 runs it as it is, bf16, fp16 and fp32 dequantized"));
   }
-  if (storage.format == WeightFormat::kInt4 && packed.group % storage.group != 0) {
+  if (format == WeightFormat::kInt4 && packed.group % storage.group != 0) {
     return absl::UnimplementedError(absl::StrCat("int4 in groups of ", storage.group, " cannot keep the codes of a ",
                                                  "checkpoint in groups of ", packed.group,
                                                  ", which is not a multiple: choose smaller groups"));

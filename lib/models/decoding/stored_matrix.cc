@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/aten/elements.h"
+#include "lib/aten/fp8.h"
 #include "lib/aten/products.h"
 #include "lib/aten/random.h"
 #include "lib/kernels/operators/products/llm_int8.h"
@@ -25,8 +26,8 @@ namespace {
 
 using workload::WeightFormat;
 
-// Normal int8 values have a deviation of 32 (FillRandom).
-constexpr double kInt8Deviation = 32;
+// Normal values of int8 and fp8 have a deviation of 32 (FillRandom).
+constexpr double kDeviationOf8Bits = 32;
 // Sixteen equally likely steps: their deviation in steps, and the distance of their middle from q = 8.
 constexpr double kInt4Deviation = 4.6098;
 constexpr double kInt4Middle = 0.5;
@@ -107,7 +108,9 @@ StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t r
   switch (format) {
     case WeightFormat::kInt8:
     case WeightFormat::kLlmInt8:
-      made.weight = at::empty({experts, rows, columns}, there.dtype(at::kChar));
+    case WeightFormat::kFp8:
+      made.weight = at::empty({experts, rows, columns},
+                              there.dtype(format == WeightFormat::kFp8 ? at::kFloat8_e4m3fn : at::kChar));
       made.scale = at::empty({experts, rows}, there.dtype(at::kFloat));
       break;
     case WeightFormat::kInt4:
@@ -166,6 +169,12 @@ void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& va
       own(scale).copy_(quantized.row_max);
       return;
     }
+    case WeightFormat::kFp8: {
+      const Fp8Matrix quantized = QuantizeFp8(rows_in, Fp8Scales::kRows);
+      own(weight).copy_(quantized.data);
+      own(scale).copy_(quantized.scale.squeeze(1));
+      return;
+    }
     default:
       own(weight).copy_(values);
   }
@@ -182,7 +191,7 @@ void StoredMatrix::StoreCodes(int64_t expert, int64_t first_row, const at::Tenso
 
 void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
   roofbench::FillRandom(weight, seed, deviation);
-  if (scale.defined()) scale.fill_(deviation / kInt8Deviation * Steps());
+  if (scale.defined()) scale.fill_(deviation / kDeviationOf8Bits * Steps());
   if (format == WeightFormat::kInt4) {
     const auto step = static_cast<float>(deviation / kInt4Deviation);
     const kernels::Bf16 zero = kernels::ToBf16(static_cast<float>(kInt4Middle) * step);
@@ -244,13 +253,14 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
   }
   switch (format) {
     case WeightFormat::kInt8:
-      if (TakesPackedProduct(x, weight[expert])) {
+    case WeightFormat::kFp8:
+      if (format == WeightFormat::kInt8 && TakesPackedProduct(x, weight[expert])) {
         return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
       }
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
-        // Sums of integers overflow fp16.
+        // Sums of them overflow fp16.
         if (x.scalar_type() == at::kHalf) return at::linear(x, Dequantized(expert, first, count, at::kHalf));
-        // Integers up to 128 are exact in bf16; the fp32 scales follow.
+        // Integers up to 128 and numbers of e4m3 are exact in bf16; the fp32 scales follow.
         const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
         return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });

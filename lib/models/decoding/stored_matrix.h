@@ -19,6 +19,7 @@ at::ScalarType PlainType(workload::WeightFormat format);
 // `experts` matrices [rows, columns], one after another (one, in a dense model).
 //   fp32, bf16, fp16: weight [experts, rows, columns]
 //   int8:     weight int8, scale fp32 [experts, rows]; w = weight · scale
+//   fp8:      weight e4m3, scale as of int8
 //   llm_int8: weight int8, scale fp32 [experts, rows], the largest magnitude of a row; w = weight · scale / 127
 //   int4:     weight holds kernels::Int4Weight's tiles, expert after expert, as bytes
 // With `int8_activations`, for int8 and int4, products round each vector to 8 bits with its own scale, as LLM.int8()

@@ -372,6 +372,9 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
     return absl::UnimplementedError(absl::StrCat("native attention supports heads of up to ", kernels::kMostHeadDim,
                                                  " dimensions, not of ", dim, "; the eager decoder supports any"));
   }
+  if (weights.storage.format == workload::WeightFormat::kFp8) {
+    return absl::UnimplementedError("native kernels do not support fp8; the eager decoder does");
+  }
   switch (weights.storage.Unquantized()) {
     case workload::WeightFormat::kFp16:
       return absl::UnimplementedError("native kernels do not support fp16; the eager decoder does");

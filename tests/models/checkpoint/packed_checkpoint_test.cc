@@ -202,7 +202,8 @@ TEST(PackedCheckpoints, AreDescribed) {
     if (loaded.ok()) {
       EXPECT_EQ(row.weight_bytes, static_cast<double>(loaded->nbytes())) << Name(row.format);
     }
-    const bool refused = row.format == WeightFormat::kInt8 || row.format == WeightFormat::kLlmInt8;
+    const bool refused =
+        row.format == WeightFormat::kInt8 || row.format == WeightFormat::kLlmInt8 || row.format == WeightFormat::kFp8;
     EXPECT_EQ(row.fits.ok(), !refused) << Name(row.format) << row.fits;
     if (refused) {
       EXPECT_THAT(std::string(row.fits.message()), HasSubstr("a checkpoint that is stored in 4 bits (gptq)"));

@@ -86,7 +86,8 @@ TEST(Storage, RefusesActivationsThatTheFormatDoesNotTake) {
       Storage storage = Storage::Default(format);
       storage.activations = activations;
       const absl::Status status = CheckStorage(config, storage);
-      EXPECT_EQ(status.ok(), is_quantized && (activations == Activations::kFp16 || format != WeightFormat::kLlmInt8));
+      const bool takes_int8 = format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+      EXPECT_EQ(status.ok(), is_quantized && (activations == Activations::kFp16 || takes_int8)) << Name(format);
       if (!status.ok()) {
         EXPECT_THAT(std::string(status.message()), testing::HasSubstr("for " + std::string(Name(format))));
       } else if (activations == Activations::kFp16) {

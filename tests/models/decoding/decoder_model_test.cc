@@ -234,6 +234,8 @@ TEST_P(DecoderTest, ContinuesAfterTruncate) {
 std::vector<Variant> DecoderVariants() {
   std::vector<Variant> variants = Variants(
       {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8});
+  variants.push_back({"eager", "tiny_llama", WeightFormat::kFp8});
+  variants.push_back({"eager", "tiny_llama", WeightFormat::kFp8, /*has_all=*/true});
   for (const char* implementation : {"eager", "native"}) {
     for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
       variants.push_back({implementation, "tiny_llama", format, /*has_all=*/false, /*int8_activations=*/true});
@@ -310,6 +312,13 @@ TEST(Storage, FormatOfEachLinearLayer) {
   const Storage llm_int8 = Storage::Default(WeightFormat::kLlmInt8);
   EXPECT_EQ(llm_int8.FormatOf(LinearRole::kDown), WeightFormat::kLlmInt8);
   EXPECT_EQ(llm_int8.FormatOf(LinearRole::kHead), WeightFormat::kBf16);
+}
+
+TEST(NativeDecoder, RefusesWeightsInFp8) {
+  const DecoderWeights weights = WeightsOf({"native", "tiny_llama", WeightFormat::kFp8});
+  const absl::Status status = MakeDecoder("native", weights, {.capacity = 4}, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("fp8; the eager decoder does"));
 }
 
 constexpr int64_t kCapacity = 24;

@@ -44,6 +44,17 @@ TEST(StoredMatrix, DequantizedIsWithinAStep) {
                   .equal(w.to(at::kBFloat16).to(at::kFloat).narrow(0, 16, 32)));
 }
 
+// e4m3 has steps of a sixteenth of a number; the largest of each row is exact.
+TEST(StoredMatrix, Fp8KeepsFourBitsOfEachWeight) {
+  at::Tensor w = Normal({48, 96}, 1);
+  w[3].mul_(1e-3);
+  const at::Tensor back = Stored(WeightFormat::kFp8, w).Dequantized(1, 0, 48);
+  const at::Tensor largest = w.abs().amax({1}, /*keepdim=*/true);
+  EXPECT_TRUE((back - w).abs().le(w.abs() * 0x1p-4 + largest * (0x1p-9 / 448)).all().item<bool>());
+  EXPECT_TRUE(at::allclose(back.abs().amax({1}, /*keepdim=*/true), largest, 1e-6, 0));
+  EXPECT_FALSE(back.equal(w));
+}
+
 // gpt-fast's formulas, written out.
 TEST(StoredMatrix, QuantizesByTheFormulas) {
   const at::Tensor w = Normal({32, 64}, 2);
@@ -68,7 +79,8 @@ constexpr int64_t kRows = 41;
 
 TEST(StoredMatrix, ProductsMatchTheDequantizedMatrix) {
   const at::Tensor w = Normal({kRows, 96}, 3);
-  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kBf16}) {
+  for (const WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
     const StoredMatrix matrix = Stored(format, w);
     for (const int64_t tokens : {1, 5}) {
       const at::Tensor x = Normal({tokens, 96}, 4).to(at::kBFloat16);

@@ -297,7 +297,8 @@ TEST(StoredDecoder, PartsByHand) {
 
 // As many bytes as in bf16; products by fp16's peak, but LLM.int8()'s own.
 TEST(StoredDecoder, Fp16ActivationsCountAsFp16) {
-  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8}) {
+  for (const WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8, WeightFormat::kFp8}) {
     StoredDecoder stored{.shape = kSmall, .format = format, .kept = {DecoderComponent::kHead}, .group = 8};
     const Cost plain = stored.DecodeCost(2, 5, 10);
     stored.activations = Activations::kFp16;
