@@ -39,9 +39,10 @@ if(ROOFBENCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   mark_as_advanced(CCACHE_PROGRAM)
   if(CCACHE_PROGRAM)
     # The sloppiness enables caching with precompiled headers. The base folder, and a hash without the working folder,
-    # let a clone in another folder reuse the cache.
+    # let a clone in another folder reuse the cache: that of the repository, of which python/ is a project, too.
+    get_filename_component(repository "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-                                    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
+                                    "CCACHE_BASEDIR=${repository}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
     set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()
 endif()

@@ -13,27 +13,58 @@ from built_program import ROOT
 from installed import bare
 
 
-@pytest.mark.parametrize("has_setup", [True, False])
-def test_a_missing_libtorch_is_reported_with_its_remedy(tmp_path: Path, has_setup: bool) -> None:
-    source = tmp_path / "theirs"
-    source.mkdir()
+def find_libtorch(source: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Configures a project in `source` that needs LibTorch, and then has these commands."""
+    source.mkdir(exist_ok=True)
     (source / "CMakeLists.txt").write_text(
         f"""cmake_minimum_required(VERSION 3.25)
 project(theirs LANGUAGES NONE)
 list(APPEND CMAKE_MODULE_PATH "{ROOT / "cmake"}")
 find_package(LibTorch 2.5 REQUIRED)
 """
+        + "\n".join(more)
     )
+    command: list[str | Path] = ["cmake", "-G", "Ninja", "-S", source, "-B", source.parent / "build"]
+    environment = bare(source.parent)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
+
+
+@pytest.mark.parametrize("has_setup", [True, False])
+def test_a_missing_libtorch_is_reported_with_its_remedy(tmp_path: Path, has_setup: bool) -> None:
+    source = tmp_path / "theirs"
+    source.mkdir()
     if has_setup:
         (source / "tools").mkdir()
         (source / "tools" / "setup").touch()
-    command: list[str | Path] = ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path / "build"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=bare(tmp_path))
+    done = find_libtorch(source)
     said = " ".join(done.stderr.split())
     assert done.returncode != 0
     assert "Could NOT find LibTorch" in said
     assert "CMAKE_PREFIX_PATH" in said
     assert ("tools/setup" in said) == has_setup
+
+
+def test_a_linked_environment_stays_below_its_clone(tmp_path: Path) -> None:
+    """CCACHE_BASEDIR makes paths below a clone relative; others differ between clones, and nothing is found again."""
+    torch = tmp_path / "first" / ".venv" / "lib" / "python3.11" / "site-packages" / "torch"
+    for path, text in {
+        "lib/libtorch_cpu.so": "",
+        "include/ATen/ATen.h": "",
+        "include/torch/headeronly/version.h": "T_MAJOR 2\nT_MINOR 9\nT_PATCH 0",
+    }.items():
+        (torch / path).parent.mkdir(parents=True)
+        (torch / path).write_text(text)
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / ".venv").symlink_to(tmp_path / "first" / ".venv")
+    done = find_libtorch(
+        second,
+        "get_target_property(folders roofbench::torch INTERFACE_INCLUDE_DIRECTORIES)",
+        "message(STATUS headers=${folders})",
+    )
+    assert done.returncode == 0, done.stderr
+    (folders,) = re.findall("headers=(.*)", done.stdout)
+    assert folders.count(f"{second}/.venv/") == 2, folders
 
 
 def git(folder: Path, *arguments: str) -> None:
