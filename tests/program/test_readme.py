@@ -47,6 +47,8 @@ SMALLER = (
         # Two programs at a time, each with two threads on two cores, would wait for each other at every barrier.
         "--benchmark_min_time=3x --warmup_iters=1 --threads=1",
     ),
+    # Probes between the samples take most of a small run's time: results that no report reads go without.
+    (r"^(tools/published \w|\S*bin/roofbench (?!.*(--benchmark_out|roof)))", "--roofs=off"),
     (r"^python -m roofbench run (?!.*--list)", "--max_time=0.01 --max_warmup_time=0.01"),
     (r"^\S*roofbench .*train_step", TINY_STEP),
     (r"^tools/published \w", "--benchmark_min_time=3x --warmup_iters=1"),
@@ -67,7 +69,10 @@ SMALLER = (
     (r"^\S*roofbench .*\^generate/model", "--axis=generate.model=tiny_llama"),
     (r"^\S*roofbench .*decode\.batch=", "--axis=decode.batch=1,2,4 --axis=decode.depth=16 --check=off"),
     (r"^tools/report abba", "--pairs=2 --max-time=0.01 --budget=60min"),  # a busy machine needs more than it says
+    (r"^tools/report (abba|spread --run)", "--flag=--axis=softmax.rows=64"),
     (r"^tools/report spread --run", "--flag=--benchmark_min_time=3x"),
+    (r"^tools/study error_rate simulate", "--pools=2"),
+    (r"^tools/profile .*train_step", f"{TINY_STEP} --roofs=off"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),
@@ -107,6 +112,8 @@ def page_name(page: Path) -> str:
 
 def smaller(command: str) -> str:
     command = command.replace("llama3_1b_4th", "tiny_llama")
+    if command.startswith("tools/report "):
+        command = command.replace("dtype:bf16/d:4096'", "dtype:bf16/rows:64/d:4096'")
     return " ".join([command, *(flags for pattern, flags in SMALLER if re.search(pattern, command))])
 
 

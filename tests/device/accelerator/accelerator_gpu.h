@@ -19,6 +19,7 @@ class AcceleratorGpu final : public FakeGpu {
  public:
   // `machine` must outlive the GPU, of which there is one at a time.
   explicit AcceleratorGpu(timing::FakeMachine& machine) : FakeGpu(machine), machine_(machine) {
+    fake_facts.l2_bytes = 1 << 12;  // small cases are cold after a few clones instead of thousands
     accelerator::OnLaunch([this] { machine_.Launch(operator_seconds); });
     accelerator::OnWait([this] { machine_.host = std::max(machine_.host, machine_.device); });
   }
