@@ -27,7 +27,7 @@ const Registration kGelu =
         .Operands([](const Point& at, Inputs& in) {
           return Gelu{in.Randn({at.Int("elements")}, at.Dtype()), in.Empty({at.Int("elements")}, at.Dtype())};
         })
-        .Reference([](const Gelu& o) { return at::gelu(o.x.to(at::kDouble)); })
+        .Reference([](const Gelu& o, const RowRange& rows) { return at::gelu(rows.Of(o.x)); })
         .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .amplification = 8}; })
         .Impl("eager", [](Gelu& o) { at::gelu_out(o.y, o.x); })
         .Impl("native", Cpu([]<typename T>(Gelu& o) {

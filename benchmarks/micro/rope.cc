@@ -3,6 +3,8 @@
 //
 // 32 heads of 128 (Llama-3-8B) for 2048 tokens: 16 MiB a tensor in bf16.
 
+#include <ATen/ops/arange.h>
+
 #include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/models/decoding/rotary_table.h"
 #include "lib/suite/family_of.h"
@@ -33,7 +35,10 @@ const Registration kRope =
           return Rope{in.Randn(shape, at.Dtype()), in.Empty(shape, at.Dtype()),
                       models::RotaryTable(in.Keep(rope.cosines()), in.Keep(rope.sines()))};
         })
-        .Reference([](const Rope& o) { return o.rope.Rotate(o.x.to(at::kDouble)); })
+        .Reference([](const Rope& o, const RowRange& rows) {
+          const at::Tensor row = at::arange(rows.first, rows.first + rows.count, o.x.options().dtype(at::kLong));
+          return o.rope.RotateAt(rows.Of(o.x), row.remainder(o.x.size(1)));
+        })
         // Eagerly, tables and products are rounded before they are added.
         .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .roundings = 4}; })
         .Impl("eager", [](Rope& o) { o.y = o.rope.Rotate(o.x); })

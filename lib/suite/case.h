@@ -48,6 +48,16 @@ struct StepEffects {
   std::vector<at::Tensor> updated = {};      // in place, from what was there before
 };
 
+// Rows of a tensor: of its last dimension, or single elements if it has but one.
+struct RowRange {
+  int64_t first = 0;
+  int64_t count = 0;
+  // In double precision.
+  at::Tensor Of(const at::Tensor& tensor) const {
+    return (tensor.dim() > 1 ? tensor.flatten(0, -2) : tensor).narrow(0, first, count).to(at::kDouble);
+  }
+};
+
 struct Case {
   CaseStep step = {};
   // Called before the checked step and before each sample, outside of the timed part: restores operands that steps
@@ -58,6 +68,9 @@ struct Case {
   // The result of the last step, and the same in a higher precision. Both are called once, before timing.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};
+  // In place of `reference`, for one result whose rows can be computed alone: the reference of some of them. Called
+  // more than once, for so few rows that a large case needs no memory for a second result.
+  std::function<at::Tensor(const RowRange&)> reference_rows = {};
   // For a step whose `result` is computed for the check, not left in memory by the step (a training step): what it does
   // leave, so that a recorded step can be compared with it.
   std::function<StepEffects()> effects = {};

@@ -37,22 +37,9 @@ absl::Status CompareIntegers(const at::Tensor& result, const at::Tensor& referen
       actual.numel(), first, actual[first].item<int64_t>(), expected[first].item<int64_t>()));
 }
 
-// A tensor in double precision, one block at a time: a whole large tensor would need eight times its memory, and every
-// intermediate as much again.
-class Blocks {
- public:
-  explicit Blocks(const at::Tensor& tensor) : flat_(tensor.detach().reshape({-1})) {}
-
-  int64_t count() const { return (flat_.numel() + kElements - 1) / kElements; }
-  at::Tensor operator[](int64_t block) const {
-    const int64_t begin = block * kElements;
-    return flat_.narrow(0, begin, std::min(kElements, flat_.numel() - begin)).to(at::kCPU, at::kDouble).contiguous();
-  }
-
- private:
-  static constexpr int64_t kElements = 1 << 18;  // 2 MiB in double precision: intermediates stay in the cache
-  at::Tensor flat_;
-};
+// Elements that exist in double precision at a time: a whole large tensor would need eight times its memory, and every
+// intermediate as much again. 2 MiB, so that intermediates stay in the cache.
+constexpr int64_t kBlockElements = 1 << 18;
 
 // The elements of a block, which must outlive them.
 std::span<const double> Values(const at::Tensor& block) {
@@ -86,6 +73,31 @@ std::pair<at::Tensor, at::Tensor> SumsAndNorms(const at::Tensor& whole) {
   return {at::cat(sums), at::cat(norms)};
 }
 
+// Compares block by block. of_result(rows) and of_reference(rows) return rows of a tensor like `result` in double
+// precision.
+template <typename OfResult, typename OfReference>
+absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfReference of_reference,
+                           const Tolerance& tolerance, const std::string& what) {
+  const int64_t length = result.dim() > 1 ? std::max<int64_t>(1, result.size(-1)) : 1;
+  const int64_t rows = result.numel() / length;
+  const auto each_block = [&](const auto& visit) {
+    const int64_t most = std::max<int64_t>(1, kBlockElements / length);
+    for (int64_t first = 0; first < rows; first += most) visit(RowRange{first, std::min(most, rows - first)});
+  };
+  const auto on_host = [](const at::Tensor& block) { return block.to(at::kCPU).contiguous(); };
+  double squares = 0;
+  each_block([&](const RowRange& block) { squares += workload::FiniteSquares(Values(on_host(of_reference(block)))); });
+  workload::Comparison comparison(RelativeTolerance(tolerance), squares, result.numel());
+  each_block([&](const RowRange& block) {
+    const at::Tensor actual = on_host(of_result(block));
+    const at::Tensor expected = on_host(of_reference(block));
+    comparison.Add(Values(actual), Values(expected));
+  });
+  const auto mismatch = comparison.Find(what);
+  if (!mismatch) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(mismatch->text, AboutSums(tolerance, mismatch->relative_error)));
+}
+
 }  // namespace
 
 at::Tensor ExactRowSums(const at::Tensor& x) { return SumsAndNorms(x).first; }
@@ -103,19 +115,10 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
   }
   // Integers are compared exactly: beyond 2^53, double precision merges adjacent ones.
   if (!result.is_floating_point() && !reference.is_floating_point()) return CompareIntegers(result, reference, what);
-  const Blocks actual(result);
-  const Blocks expected(reference);
-  double squares = 0;
-  for (int64_t i = 0; i < expected.count(); ++i) squares += workload::FiniteSquares(Values(expected[i]));
-  workload::Comparison comparison(RelativeTolerance(tolerance), squares, result.numel());
-  for (int64_t i = 0; i < expected.count(); ++i) {
-    const at::Tensor result_block = actual[i];
-    const at::Tensor reference_block = expected[i];
-    comparison.Add(Values(result_block), Values(reference_block));
-  }
-  const auto mismatch = comparison.Find(what);
-  if (!mismatch) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(mismatch->text, AboutSums(tolerance, mismatch->relative_error)));
+  const auto rows_of = [](const at::Tensor& flat) { return [&flat](const RowRange& rows) { return rows.Of(flat); }; };
+  const at::Tensor actual = result.detach().reshape({-1});
+  const at::Tensor expected = reference.detach().reshape({-1});
+  return CompareBlocks(actual, rows_of(actual), rows_of(expected), tolerance, what);
 }
 
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
@@ -170,20 +173,26 @@ absl::Status CompareRounded(const Case& built, std::size_t index, const at::Tens
   return CompareTensors(result, reference, WithRoomFor(built.rounded().at(index), reference, built.tolerance), what);
 }
 
+absl::Status CompareRows(const Case& built, const at::Tensor& result, const std::string& what) {
+  return CompareBlocks(
+      result, [&](const RowRange& rows) { return rows.Of(result.detach()); }, built.reference_rows, built.tolerance,
+      what);
+}
+
 }  // namespace
 
 absl::Status CheckCase(const Case& built, const Tamper& tamper) {
   std::vector<at::Tensor> results = built.result();
-  const std::vector<at::Tensor> references = built.reference();
-  if (results.empty() || results.size() != references.size()) {
+  const std::vector<at::Tensor> references = built.reference ? built.reference() : std::vector<at::Tensor>();
+  if (results.empty() || results.size() != (built.reference_rows ? 1 : references.size())) {
     return absl::InternalError("the case gives no result, or not as many references as results");
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (tamper.result) tamper.result(results[i]);
     const std::string what = results.size() == 1 ? "result" : absl::StrCat("result ", i);
-    if (absl::Status status = CompareRounded(built, i, results[i], references[i], what); !status.ok()) {
-      return status;
-    }
+    absl::Status status = built.reference_rows ? CompareRows(built, results[i], what)
+                                               : CompareRounded(built, i, results[i], references[i], what);
+    if (!status.ok()) return status;
   }
   if (!built.whole) return absl::OkStatus();
   std::vector<at::Tensor> whole = built.whole();

@@ -114,10 +114,15 @@ class FamilyOf {
     return result_ = Tensors(std::move(result)), *this;
   }
   // The result in a higher precision. It may use the operands as they are after the steps, and free those that nothing
-  // else needs.
+  // else needs. A function of (O&, const RowRange&) computes those rows alone: Case::reference_rows.
   template <typename Function>
   FamilyOf& Reference(Function reference) {
-    return reference_ = Tensors(std::move(reference)), *this;
+    if constexpr (std::invocable<Function&, O&, const RowRange&>) {
+      reference_rows_ = std::move(reference);
+    } else {
+      reference_ = Tensors(std::move(reference));
+    }
+    return *this;
   }
   // The reference, rounded between its operations: Case::rounded.
   template <typename Function>
@@ -249,6 +254,7 @@ class FamilyOf {
   FamilyParts parts_;  // all but its implementations and build; `supports`: of all implementations
   std::function<absl::StatusOr<Shared>(const Point&, Inputs&)> make_;
   TensorsOf result_, reference_, rounded_, whole_, row_sums_;
+  std::function<at::Tensor(O&, const RowRange&)> reference_rows_;
   std::function<Tolerance(const Point&)> tolerance_;
   std::function<void(const Point&, const Shared&, Case&)> details_;
   std::vector<Row> rows_;
@@ -316,6 +322,9 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
   };
   bind(result, built.result);
   bind(reference_, built.reference);
+  if (reference_rows_) {
+    built.reference_rows = [of = reference_rows_, o = *operands](const RowRange& rows) { return of(*o, rows); };
+  }
   bind(rounded_, built.rounded);
   bind(whole, built.whole);
   bind(row_sums_, built.row_sums);

@@ -37,6 +37,7 @@ class Inputs {
   // The ranks that build this case together, each with the same data; one rank unless SetGroup was called. The group
   // lives as long as the case.
   ranks::Group& group() const { return *group_; }
+  const std::shared_ptr<ranks::Group>& shared_group() const { return group_; }
   void SetGroup(std::shared_ptr<ranks::Group> group) { group_ = std::move(group); }
   // Adds the time spent compiling a part of the copy.
   void AddCompileSeconds(double seconds) { compile_seconds_ += seconds; }

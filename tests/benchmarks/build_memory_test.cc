@@ -5,29 +5,43 @@
 #include <gtest/gtest.h>
 
 #include "lib/device/cpu_device.h"
+#include "lib/hardware/process_memory.h"
 #include "lib/observe/peak_memory.h"
 #include "tests/benchmarks/every_case.h"
 
 namespace roofbench {
 namespace {
 
-class BuildMemory : public testing::TestWithParam<PlannedCase> {};
+// Blocks of a million elements, in fp32 and in double precision.
+constexpr double kBlocks = 32e6;
 
-TEST_P(BuildMemory, IsWithinThePrediction) {
+class BuildMemory : public testing::TestWithParam<PlannedCase> {
+ protected:
+  // What building, running and checking the case may take.
+  double Allowed() const {
+    const double predicted = GetParam().family->CostOf(GetParam().point).resident_bytes;
+    EXPECT_GT(predicted, kBlocks) << "too small a case to tell";
+    return 1.1 * predicted + kBlocks;
+  }
+  void Build() {
+    const at::NoGradGuard no_grad;
+    BuildRight(GetParam(), device_, /*seed=*/1, built_);
+  }
+
+  CpuDevice device_{1};
+
+ private:
+  Case built_;
+};
+
+TEST_P(BuildMemory, OfTensorsIsWithinThePrediction) {
   const PlannedCase& planned = GetParam();
-  CpuDevice device(1);
-  if (const absl::Status supported = planned.family->SupportOf(planned.point, device); !supported.ok()) {
+  if (const absl::Status supported = planned.family->SupportOf(planned.point, device_); !supported.ok()) {
     GTEST_SKIP() << supported;
   }
-  const at::NoGradGuard no_grad;
   const observe::PeakMemory memory;
-  Case built;
-  BuildRight(planned, device, /*seed=*/1, built);
-  // Blocks of a million elements, in fp32 and in double precision.
-  constexpr double kBlocks = 32e6;
-  const double predicted = planned.family->CostOf(planned.point).resident_bytes;
-  EXPECT_LE(memory.PeakBytes(), 1.1 * predicted + kBlocks);
-  EXPECT_GT(predicted, kBlocks) << "too small a case to tell";
+  Build();
+  EXPECT_LE(memory.PeakBytes(), Allowed());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -42,6 +56,26 @@ INSTANTIATE_TEST_SUITE_P(
                     CaseAt("softmax", {{"impl", "eager"}, {"dtype", "bf16"}, {"d", "4096"}}),
                     CaseAt("embedding", {{"impl", "eager"}, {"dtype", "bf16"}, {"d", "768"}})),
     TestNameOf);
+
+#ifndef __SANITIZE_ADDRESS__  // keeps what is freed
+class ElementwiseMemory : public BuildMemory {};
+
+// These allocate little but their operands, so that the system's count tells as well.
+TEST_P(ElementwiseMemory, OfTheProcessIsWithinThePrediction) {
+  const hardware::ProcessMemory process;
+  if (!process.PeakBytes()) GTEST_SKIP() << "the system keeps no high-water mark";
+  Build();
+  EXPECT_LE(*process.PeakBytes() - process.bytes_before(), Allowed());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Elementwise, ElementwiseMemory,
+    testing::Values(CaseAt("gelu", {{"impl", "eager"}, {"dtype", "bf16"}, {"elements", "33554432"}}),
+                    CaseAt("silu_mul", {{"impl", "eager"}, {"dtype", "bf16"}, {"elements", "16777216"}}),
+                    CaseAt("rope", {{"impl", "native"}, {"dtype", "bf16"}, {"tokens", "8192"}}),
+                    CaseAt("read", {{"impl", "eager"}, {"bytes", "134217728"}})),
+    TestNameOf);
+#endif
 
 }  // namespace
 }  // namespace roofbench
