@@ -93,6 +93,10 @@ std::vector<std::string> Details(const Row& row) {
   if (const double skew = CounterOf(row, "rank_skew_ms"); skew >= 0) {
     details.push_back(absl::StrFormat("skew %s (rank %g last)", HumanTime(skew / 1e3), CounterOf(row, "last_rank")));
   }
+  if (const double beta = CounterOf(row, "linkbw"); beta >= 0) {
+    details.push_back(absl::StrCat("link ", HumanTime(CounterOf(row, "link_alpha_ms") / 1e3), " + bytes/(",
+                                   HumanRate(beta, "B/s"), ")"));
+  }
   return details;
 }
 

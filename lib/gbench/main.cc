@@ -145,6 +145,17 @@ absl::Status CheckLaunched(const Options& options) {
       "replaces; --rank_timeout limits the wait for another rank");
 }
 
+// torchrun starts the same command again, which cannot have --resume.
+absl::Status ContinueAfterRestart(Options& options) {
+  if (options.journal.empty()) {
+    return absl::FailedPreconditionError(
+        "torchrun has started the ranks again (--max-restarts), and nothing keeps the finished cases: give "
+        "--journal=FILE, or no --max-restarts");
+  }
+  options.resume = true;
+  return absl::OkStatus();
+}
+
 // Everything that starts a thread or opens a device must happen in the process that runs the cases.
 int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
                SharedState& state, const ranks::Place& place) try {
@@ -230,6 +241,9 @@ int Main(int argc, char** argv, const Program& program) try {
     return Answered();
   }
   if (absl::Status status = CheckFlags(options->given, *plan); !status.ok()) return Refuse(status);
+  if (place->restarts > 0) {
+    if (absl::Status status = ContinueAfterRestart(*options); !status.ok()) return Refuse(status);
+  }
   if (place->rank > 0) return options->doctor ? EXIT_SUCCESS : FollowRankZero(*options, *plan, *place);
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   for (const std::string& folder : {options->profile.folder, options->memory_snapshot}) {

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
@@ -65,14 +66,15 @@ std::string WhyUnavailable(const Place& place, milliseconds timeout, const std::
 }  // namespace
 
 struct Board::Shared {
-  c10::intrusive_ptr<c10d::TCPStore> store;
+  c10::intrusive_ptr<c10d::TCPStore> server;
+  c10::intrusive_ptr<c10d::PrefixStore> store;
 };
 
 Board::Board(int rank, int size, std::unique_ptr<Shared> shared)
     : rank_(rank), size_(size), shared_(std::move(shared)), store_(shared_->store.get()) {}
 Board::~Board() = default;
 
-uint16_t Board::port() const { return shared_->store->getPort(); }
+uint16_t Board::port() const { return shared_->server->getPort(); }
 
 absl::StatusOr<std::unique_ptr<Board>> Board::Open(const Place& place, milliseconds timeout) {
   // What the store throws, it logs as well, with its stack.
@@ -92,7 +94,9 @@ absl::StatusOr<std::unique_ptr<Board>> Board::Open(const Place& place, milliseco
   }
   try {
     auto shared = std::make_unique<Shared>();
-    shared->store = c10::make_intrusive<c10d::TCPStore>(place.host, options);
+    shared->server = c10::make_intrusive<c10d::TCPStore>(place.host, options);
+    // torchrun's own store outlives the ranks of an earlier start, with their keys.
+    shared->store = c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("start/", place.restarts), shared->server);
     std::unique_ptr<Board> board(new Board(place.rank, place.size, std::move(shared)));
     if (board->store_->add(absl::StrCat("present/", place.rank), 1) == 1) return board;
     return absl::AlreadyExistsError(absl::StrCat("rank ", place.rank, " is already in the run at ", place.host, ":",

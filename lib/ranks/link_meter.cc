@@ -10,6 +10,8 @@
 #include <chrono>
 #include <vector>
 
+#include "lib/timing/statistics.h"
+
 namespace roofbench::ranks {
 namespace {
 
@@ -48,9 +50,7 @@ double LinkMeter::OneWay(at::Tensor& message, int64_t rounds) {
     }
     seconds.push_back((Now() - begin) / 2);
   }
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return timing::Median(seconds);
 }
 
 LinkSpeed LinkMeter::Measure(double seconds) {

@@ -57,6 +57,8 @@ absl::StatusOr<int> NumberIn(const Variable& variable, const char* name, int lea
 absl::StatusOr<Place> PlaceBy(const Names& names, const Variable& variable) {
   constexpr int kMostRanks = 1 << 20;
   constexpr int kMostPort = 65535;
+  constexpr int kMostRestarts = 1 << 20;
+  constexpr char kRestarts[] = "TORCHELASTIC_RESTART_COUNT";
   Place place{.launcher = names.launcher};
   const absl::StatusOr<int> size = NumberIn(variable, names.size, 1, kMostRanks, names);
   if (!size.ok()) return size.status();
@@ -69,6 +71,11 @@ absl::StatusOr<Place> PlaceBy(const Names& names, const Variable& variable) {
   place.size = *size;
   place.port = static_cast<uint16_t>(*port);
   if (names.host != nullptr) place.host = variable(names.host);
+  if (names.launcher == Launcher::kTorchrun && variable(kRestarts) != nullptr) {
+    const absl::StatusOr<int> restarts = NumberIn(variable, kRestarts, 0, kMostRestarts, names);
+    if (!restarts.ok()) return restarts.status();
+    place.restarts = *restarts;
+  }
   const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   const bool is_served = names.launcher == Launcher::kTorchrun && agent != nullptr && std::string_view(agent) == "True";
   place.serves = *rank == 0 && !is_served;

@@ -25,6 +25,7 @@ struct Place {
   std::string host = "127.0.0.1";
   uint16_t port = 0;    // of a serving rank: 0 lets the system choose
   bool serves = false;  // the board, to the others
+  int restarts = 0;     // of the whole group, by torchrun
 };
 
 // The value of an environment variable; nullptr if it is not set.

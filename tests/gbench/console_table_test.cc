@@ -82,6 +82,8 @@ TEST(ConsoleTable, ACollectiveHasItsBandwidthsAndRanks) {
   EXPECT_THAT(
       Shown({{"algbw", 2e9}, {"busbw", 3e9}, {"wirebw", 4e9}, {"rank_skew_ms", 0.25}, {"last_rank", 3}}),
       testing::HasSubstr("    algbw 2.00 GB/s, busbw 3.00 GB/s, wirebw 4.00 GB/s, skew 250 µs (rank 3 last)\n"));
+  EXPECT_THAT(Shown({{"link_alpha_ms", 0.02}, {"linkbw", 5e9}}),
+              testing::HasSubstr("link 20.0 µs + bytes/(5.00 GB/s)"));
 }
 
 // A busy machine widens the interval beyond its column.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -27,9 +28,11 @@ def cases(how: str) -> str:
     return f"--benchmark_filter=planted_ranks/how:({how})/"
 
 
-def start(*flags: str, launcher: tuple[str, ...] = (), **variables: str) -> subprocess.Popen[str]:
+def start(
+    *flags: str, launcher: tuple[str, ...] = (), program: Path = PLANTED, **variables: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*launcher, str(PLANTED), *QUICKLY, *flags],
+        [*launcher, str(program), *QUICKLY, *flags],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -83,8 +86,11 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def as_rank(rank: int, port: str, *flags: str) -> subprocess.Popen[str]:
-    return start(*flags, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+def as_rank(
+    rank: int, port: str, *flags: str, launcher: tuple[str, ...] = (), program: Path = PLANTED
+) -> subprocess.Popen[str]:
+    place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return start(*flags, launcher=launcher, program=program, **place)
 
 
 def test_what_goes_wrong_on_one_rank_is_one_row(tmp_path: Path) -> None:
@@ -111,14 +117,18 @@ def test_three_ranks(tmp_path: Path) -> None:
     assert [row["name"].count("ranks:3") for row in rows_of(out)] == [1]
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_killed_rank_costs_one_row(victim: int, tmp_path: Path) -> None:
-    repetitions = 30
+@pytest.mark.parametrize(
+    ("victims", "kills"), [([0], 3), ([1], 3), pytest.param([0, 1, 2], 20, marks=pytest.mark.nightly)]
+)
+def test_a_killed_rank_costs_one_row(victims: list[int], kills: int, tmp_path: Path) -> None:
+    repetitions = 10 * kills
     out = tmp_path / "out.json"
-    process = start(cases("good"), f"--benchmark_repetitions={repetitions}", f"--benchmark_out={out}")
+    flags = (f"--ranks={max(2, len(victims))}", f"--benchmark_repetitions={repetitions}", f"--benchmark_out={out}")
+    process = start(cases("good"), *flags)
     assert process.stderr is not None
-    noise = random.Random(victim)
+    noise = random.Random(len(victims) + victims[0])
     killed = seen = 0
+    victim, until = noise.choice(victims), 3
     pids: set[int] = set()
     errors = ""
     for line in process.stderr:
@@ -126,10 +136,12 @@ def test_a_killed_rank_costs_one_row(victim: int, tmp_path: Path) -> None:
         for rank, pid in RANK.findall(line):
             pids.add(int(pid))
             seen += int(rank) == victim
-            if int(rank) == victim and seen == 3 + 6 * killed and killed < 3:
+            if int(rank) == victim and seen == until and killed < kills:
                 time.sleep(noise.uniform(0, 0.05))
-                os.kill(int(pid), signal.SIGKILL)
-                killed += 1
+                with contextlib.suppress(ProcessLookupError):  # of a team that has just ended
+                    os.kill(int(pid), signal.SIGKILL)
+                    killed += 1
+                victim, seen, until = noise.choice(victims), 0, noise.randint(2, 7)
     status, _ = finish(process)
     if SKIPPED_WITHOUT in errors:
         pytest.skip(SKIPPED_WITHOUT)
@@ -138,8 +150,9 @@ def test_a_killed_rank_costs_one_row(victim: int, tmp_path: Path) -> None:
     assert sorted(row["repetition_index"] for row in rows) == list(range(repetitions)), errors
     failed = [row["error_message"] for row in rows if row.get("error_occurred")]
     # A kill between two cases fails none of them: another process takes its place.
-    assert killed == 3 and len(failed) <= killed
-    assert all("rank 1" in reason if victim else "killed (SIGKILL)" in reason for reason in failed), failed
+    assert killed == kills and len(failed) <= killed
+    reasons = [f"rank {victim}" if victim else "killed (SIGKILL)" for victim in victims]
+    assert all(any(reason in row for reason in reasons) for row in failed), failed
     assert status == int(bool(failed))
 
 
@@ -159,18 +172,79 @@ def test_no_rank_survives_the_program() -> None:
     process.communicate()
 
 
-def test_ranks_that_torchrun_started(tmp_path: Path) -> None:
-    torchrun = ROOT / ".venv" / "bin" / "torchrun"
-    if not torchrun.exists():
+def torchrun(*flags: str) -> tuple[str, ...]:
+    program = ROOT / ".venv" / "bin" / "torchrun"
+    if not program.exists():
         pytest.skip("torchrun is not installed")
+    return (str(program), "--no-python", "--nproc_per_node=2", f"--master_port={free_port()}", *flags)
+
+
+def test_ranks_that_torchrun_started(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    launcher = (str(torchrun), "--no-python", "--nproc_per_node=2", f"--master_port={free_port()}")
     flags = (cases("good|throws|last"), "--ranks=2,3", f"--benchmark_out={out}", f"--journal={tmp_path}/journal")
-    finish(start(*flags, launcher=launcher))
+    finish(start(*flags, launcher=torchrun()))
     found = reasons(out)
     assert found["good", 2] == found["last", 2] == ""
     assert "rank 1: the kernel broke" in found["throws", 2]
     assert all("needs 3 ranks" in found[how, 3] for how in ("good", "throws", "last"))
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["journal", "none"])
+def test_ranks_that_torchrun_starts_again_continue_or_say_why(keeps: bool, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    flags = (cases("good"), "--benchmark_repetitions=9", "--rank_timeout=3", *([f"--journal={journal}"] * keeps))
+    process = start(*flags, launcher=torchrun("--max-restarts=1"))
+    assert process.stderr is not None
+    errors = ""
+    seen = 0
+    for line in process.stderr:
+        errors += line
+        for rank, pid in RANK.findall(line):
+            seen += rank == "1"
+            if rank == "1" and seen == 4:
+                os.kill(int(pid), signal.SIGKILL)
+    finish(process)
+    await_the_end({int(pid) for _, pid in RANK.findall(errors)})
+    if not keeps:
+        assert "nothing keeps the finished cases: give --journal=FILE" in errors
+        return
+    assert re.search(r"continuing after [3-9] finished case", errors), errors
+    lines = [json.loads(line) for line in journal.read_text().splitlines()][1:]
+    assert sorted(line["repetition"] for line in lines) == list(range(9))
+    assert sum(line["verdict"] != "measured" for line in lines) <= 1
+
+
+def test_a_full_disk_on_rank_0_loses_no_finished_case(tmp_path: Path) -> None:
+    journal, whole = tmp_path / "journal", tmp_path / "whole"
+    flags = (cases("good"), "--benchmark_repetitions=9")
+    assert finish(start(*flags, f"--journal={whole}"))[0] == 0
+    header = len(whole.read_text().splitlines()[0])
+    blocks = (header + (whole.stat().st_size - header) // 2) // 1024
+    port = free_port()
+    full = ("bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash")
+    ranks = [as_rank(rank, port, *flags, f"--journal={journal}", launcher=() if rank else full) for rank in (0, 1)]
+    (status, errors), (other, _) = [finish(rank) for rank in ranks]
+    assert status == 1 and other == 0
+    assert f"cannot write {journal}: File too large" in errors and "the run continues" in errors
+    assert journal.read_text().endswith("\n")
+    kept = len(journal.read_text().splitlines()) - 1
+    assert 0 < kept < 9
+    status, errors = finish(start(*flags, f"--journal={journal}", "--resume"))
+    assert status == 0 and f"continuing after {kept} finished case" in errors
+    assert len(journal.read_text().splitlines()) == 10
+
+
+def test_ranks_of_another_program_are_refused(tmp_path: Path) -> None:
+    port = free_port()
+    version = subprocess.run([PLANTED, "--version"], capture_output=True, text=True, check=True).stdout
+    revision = version[version.index("(") + 1 : version.index(")")]
+    other = tmp_path / "planted"
+    other.write_bytes(PLANTED.read_bytes().replace(revision.encode(), b"x" * len(revision)))
+    other.chmod(0o755)
+    ranks = [as_rank(0, port, cases("good")), as_rank(1, port, cases("good"), program=other)]
+    for status, errors in [finish(rank) for rank in ranks]:
+        assert status == 2 and revision in errors and "x" * len(revision) in errors
+        assert "start all ranks with the same program" in errors
 
 
 def test_ranks_that_do_not_meet_say_why(tmp_path: Path) -> None:

@@ -60,6 +60,15 @@ TEST(Board, ASecondRunOnThePortIsRefused) {
   EXPECT_THAT(status.ToString(), HasSubstr("another run has this port"));
 }
 
+TEST(Board, AStartAnewMeetsNoKeyOfTheOneBefore) {
+  const auto boards = OpenBoards(2);
+  boards[1]->Write("names/1", "before");
+  const Place again{.launcher = Launcher::kTorchrun, .rank = 1, .size = 2, .port = boards[0]->port(), .restarts = 1};
+  const auto board = Board::Open(again, kPatience);
+  ASSERT_TRUE(board.ok()) << board.status();
+  EXPECT_FALSE((*board)->Has("names/1"));
+}
+
 TEST(Board, AWrongPortIsNamed) {
   uint16_t unused = 0;
   { unused = OpenBoards(1)[0]->port(); }

@@ -43,10 +43,13 @@ TEST(Place, OfTorchrun) {
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   EXPECT_FALSE(PlaceIn(environment)->serves) << "torchrun itself serves the board";
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  EXPECT_EQ(place->restarts, 0);
+  environment["TORCHELASTIC_RESTART_COUNT"] = "2";
   environment["RANK"] = "3";
   place = PlaceIn(environment);
   EXPECT_EQ(place->rank, 3);
   EXPECT_FALSE(place->serves);
+  EXPECT_EQ(place->restarts, 2);
 }
 
 TEST(Place, OfSlurm) {
