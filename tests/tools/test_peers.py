@@ -311,21 +311,28 @@ def test_training_alternates_and_compares_medians(
     assert "0.62     (0.25 to 2.00 by pairs)" in out
 
 
-def test_collectives_ask_both_sides_for_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="bf16", samples=7)
+@pytest.mark.parametrize("allocator", turns.ALLOCATORS)
+def test_collectives_ask_both_sides_for_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allocator: str
+) -> None:
+    given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="bf16", samples=7, allocator=allocator)
+    monkeypatch.setattr(collectives.Settings, "threads", 3)
     assert collectives.run_ours("broadcast", 1024, given) == (0.25, FACTS)
     case = "broadcast/impl:gloo/ranks:4/dtype:bf16/bytes:1024"
     axes = {f"--axis=broadcast.{axis}" for axis in ("ranks=4", "dtype=bf16", "bytes=1024")}
-    assert axes | {f"--benchmark_filter=^{case}$", "--benchmark_min_time=7x"} <= flags_in(tmp_path)
+    shared = {"--threads=12", f"--allocator={allocator}"}
+    assert axes | shared | {f"--benchmark_filter=^{case}$", "--benchmark_min_time=7x"} <= flags_in(tmp_path)
 
     command: list[str] = []
 
-    def output_of(asked: list[object], _: object) -> str:
+    def output_of(asked: list[object], more: dict[str, str]) -> str:
         command.extend(map(str, asked))
+        tuned = turns.TUNED if allocator == "tuned" else {}
+        assert more == tuned | {"OMP_NUM_THREADS": "3", "GLOO_SOCKET_IFNAME": "lo"}
         return "talk of torchrun\n" + json.dumps({"seconds": [0.5, 0.1, 0.7], "settings": {"torch": "2"}})
 
     monkeypatch.setattr(collectives, "output_of", output_of)
-    assert collectives.run_peer("broadcast", 1024, given) == (0.5, {"torch": "2"})
+    assert collectives.run_peer("broadcast", 1024, given) == (0.5, {"torch": "2", "allocator": allocator})
     assert "--nproc_per_node=4" in command
     assert command[-5:] == ["broadcast", "bf16", "1024", str(turns.WARMUPS), "7"]
 
@@ -334,10 +341,15 @@ def test_collectives_compare_medians_of_turns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     medians = {"ours": [1.0, 2.0], "theirs": [4.0, 2.0]}
-    monkeypatch.setattr(collectives, "run_ours", lambda *_: (medians["ours"].pop(0), {}))
-    monkeypatch.setattr(collectives, "run_peer", lambda *_: (medians["theirs"].pop(0), {}))
-    collectives.main(["all_reduce", "--bytes", "64", "--rounds=2"])
-    row = capsys.readouterr().out.splitlines()[-1]
+    monkeypatch.setattr(collectives, "run_ours", lambda *_: (medians["ours"].pop(0), FACTS))
+    monkeypatch.setattr(collectives, "run_peer", lambda *_: (medians["theirs"].pop(0), {"torch": "2.11.0+cu130"}))
+    collectives.main(["all_reduce", "--bytes", "64", "--rounds=2", "--allocator=system"])
+    first, _, row, *facts = capsys.readouterr().out.splitlines()
+    assert re.match(r"ranks 2, threads a rank \d+, fp32, system allocator, warm caches; 2 groups of processes", first)
+    assert [fact.split() for fact in facts] == [
+        ["roofbench", "revision", "abc,", "torch", "2.11.0,", "allocator", "tuned"],
+        ["torch", "torch", "2.11.0+cu130"],
+    ]
     assert row.split() == ["all_reduce", "64", "1500.000", "3000.000", "0.50", "0.25", "to", "1.00"]
     with pytest.raises(SystemExit):
         collectives.main(["reduce"])

@@ -14,7 +14,16 @@ from pathlib import Path
 from roofreport.text import printable
 
 from peer_runs.gloo_ranks import OPERATIONS
-from peer_runs.turns import WARMUPS, FailedError, alternate, count, measure_case, output_of
+from peer_runs.turns import (
+    ALLOCATORS,
+    WARMUPS,
+    FailedError,
+    alternate,
+    count,
+    environment_of,
+    measure_case,
+    output_of,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 BYTES = (1 << 10, 1 << 15, 1 << 20, 1 << 25)
@@ -26,6 +35,7 @@ class Settings:
     ranks: int
     dtype: str
     samples: int
+    allocator: str = ALLOCATORS[0]
 
     @property
     def threads(self) -> int:
@@ -38,26 +48,33 @@ def run_peer(family: str, size: int, settings: Settings) -> tuple[float, dict[st
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={settings.ranks}"]
     script = Path(__file__).with_name("gloo_ranks.py")
     numbers = map(str, (size, WARMUPS, settings.samples))
-    environment = {"OMP_NUM_THREADS": str(settings.threads), "GLOO_SOCKET_IFNAME": "lo"}
+    environment = environment_of(settings.allocator, settings.threads) | {"GLOO_SOCKET_IFNAME": "lo"}
     lines = output_of([sys.executable, *launcher, script, family, settings.dtype, *numbers], environment).splitlines()
     found = json.loads(lines[-1])
-    return statistics.median(found["seconds"]), found["settings"]
+    return statistics.median(found["seconds"]), found["settings"] | {"allocator": settings.allocator}
 
 
 def run_ours(family: str, size: int, settings: Settings) -> tuple[float, dict[str, str]]:
     axes = {"ranks": str(settings.ranks), "dtype": settings.dtype, "bytes": str(size)}
     case = "/".join([family, "impl:gloo", *(f"{name}:{value}" for name, value in axes.items())])
-    flags = {"benchmark_min_time": f"{settings.samples}x", "roofs": "off"}
+    flags = {
+        "threads": settings.threads * settings.ranks,
+        "allocator": settings.allocator,
+        "benchmark_min_time": f"{settings.samples}x",
+        "roofs": "off",
+    }
     return measure_case(settings.program, case, axes, flags)
 
 
-def compare(family: str, size: int, rounds: int, settings: Settings) -> None:
+def compare(family: str, size: int, rounds: int, settings: Settings) -> list[dict[str, str]]:
+    """The facts of both sides."""
     sides = (lambda: run_ours(family, size, settings), lambda: run_peer(family, size, settings))
-    seconds, _ = alternate(sides, rounds)
+    seconds, facts = alternate(sides, rounds)
     ours, theirs = (statistics.median(medians) for medians in seconds)
     pairs = [a / b for a, b in zip(*seconds, strict=True)]
     times = f"{1e3 * ours:12.3f} {1e3 * theirs:12.3f}"
     print(f"{family:<15} {size:>11} {times} {ours / theirs:7.2f}   {min(pairs):.2f} to {max(pairs):.2f}", flush=True)
+    return facts
 
 
 def main(given: list[str]) -> None:
@@ -68,16 +85,25 @@ def main(given: list[str]) -> None:
     parser.add_argument("--dtype", default="fp32", choices=("fp32", "bf16", "fp16", "int8"))
     parser.add_argument("--rounds", type=count, default=4, help="processes per side and case")
     parser.add_argument("--samples", type=count, default=30, help="samples per process")
+    parser.add_argument(
+        "--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="of both sides; see roofbench --help"
+    )
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
     chosen = parser.parse_args(given)
     if unknown := set(chosen.families) - set(OPERATIONS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected {', '.join(OPERATIONS)}")
-    settings = Settings(chosen.program, chosen.ranks, chosen.dtype, chosen.samples)
-    print(f"{settings.ranks} ranks, {settings.dtype}, {chosen.rounds} groups of processes a side in turns")
+    settings = Settings(chosen.program, chosen.ranks, chosen.dtype, chosen.samples, chosen.allocator)
+    print(
+        f"ranks {settings.ranks}, threads a rank {settings.threads}, {settings.dtype}, {settings.allocator} allocator, "
+        f"warm caches; {chosen.rounds} groups of processes a side in turns, {settings.samples} samples each"
+    )
     print(f"{'':<15} {'bytes':>11} {'roofbench ms':>12} {'torch ms':>12} {'ratio':>7}   by pairs")
+    facts: list[dict[str, str]] = []
     for family in chosen.families:
         for size in chosen.bytes:
             try:
-                compare(family, size, chosen.rounds, settings)
+                facts = compare(family, size, chosen.rounds, settings)
             except FailedError as error:
                 raise SystemExit(f"tools/peers: {printable(f'{family} of {size} bytes: {error}', 1000)}") from error
+    for side, found in zip(("roofbench", "torch"), facts, strict=True):
+        print(f"{side:<15} {', '.join(f'{name} {value}' for name, value in found.items())}")

@@ -33,7 +33,9 @@ def main(family: str, dtype: str, size: int, warmups: int, samples: int) -> None
     rank, ranks = dist.get_rank(), dist.get_world_size()
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.int8}[dtype]
     elements = size // kind.itemsize
-    x, y, part = (torch.ones(length, dtype=kind) for length in (elements, elements, elements // ranks))
+    # As in roofbench: small integers, whose sums grow from step to step; no addition is slower for that.
+    whole = torch.randint(-16, 17, (elements,)).to(kind) * (rank + 1)
+    x, y, part = whole, torch.zeros_like(whole), whole[: elements // ranks].clone()
 
     def sample(steps: int) -> float:
         """Seconds of a step of the slowest rank."""

@@ -102,6 +102,11 @@ def output_of(command: Sequence[str | Path], more: Mapping[str, str]) -> str:
     return done.stdout
 
 
+def environment_of(allocator: str, threads: int) -> dict[str, str]:
+    """Of a peer's process, whose allocator and threads are then those of roofbench."""
+    return (TUNED if allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(threads)}
+
+
 def make(folder: Path, command: Sequence[str | Path]) -> None:
     """Fills a folder by `command FOLDER`, unless it exists. It appears when it is complete."""
     if folder.is_dir():
@@ -136,8 +141,8 @@ def run_peer(peer: Peer, bits: str, task: Task) -> tuple[float, dict[str, str]]:
         "samples": task.samples,
     }
     command: list[str | Path] = [sys.executable, "-I", PROCESS, task.verb, task.form(peer, bits)]
-    environment = (TUNED if task.allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(task.threads)}
-    lines = output_of([*command, *(f"--{name}={value}" for name, value in flags.items())], environment).splitlines()
+    given = [*command, *(f"--{name}={value}" for name, value in flags.items())]
+    lines = output_of(given, environment_of(task.allocator, task.threads)).splitlines()
     return float(json.loads(lines[-1])["ms"]), found
 
 
