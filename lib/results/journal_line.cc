@@ -49,7 +49,10 @@ Json OutcomeJson(const Outcome& outcome) {
   for (const auto& [axis, value] : outcome.axes) line["axes"][axis] = AxisJson(value);
   if (!outcome.reason.empty()) line["reason"] = outcome.reason;
   if (!outcome.text.empty()) line["text"] = outcome.text;
-  if (outcome.verdict != Verdict::kMeasured) return line;
+  if (outcome.verdict != Verdict::kMeasured) {
+    if (!outcome.samples.seconds.empty()) line["samples_s"] = outcome.samples.seconds;
+    return line;
+  }
   line["stop"] = std::string(Name(outcome.samples.stop));
   line["median_s"] = outcome.summary.median;
   line["cpu_s"] = outcome.samples.cpu_seconds_per_step;
@@ -120,7 +123,10 @@ Outcome OutcomeOf(const Json& line) {
   outcome.reason = line.value("reason", "");
   outcome.text = line.value("text", "");
   Require(outcome.repetition >= 0, "the repetition is negative");
-  if (outcome.verdict != Verdict::kMeasured) return outcome;
+  if (outcome.verdict != Verdict::kMeasured) {
+    if (line.contains("samples_s")) outcome.samples.seconds = SecondsOf(line.at("samples_s"), "samples_s");
+    return outcome;
+  }
   outcome.samples.stop = Named(kStops, line.at("stop"));
   if (outcome.samples.stop == timing::StopReason::kInterrupted) return outcome;  // interrupted cases run again
   outcome.samples.seconds = SecondsOf(line.at("samples_s"), "samples_s");

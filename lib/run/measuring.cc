@@ -123,7 +123,7 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
       clock.Restart();
       if (slowest != nullptr) slowest->Restart();
     };
-    outcome.samples = timing::TakeSamples(clock, step, static_cast<int>(outcome.phases.size()), probe, sampling);
+    timing::TakeSamples(clock, step, static_cast<int>(outcome.phases.size()), probe, sampling, outcome.samples);
     range.reset();
     outcome.conditions = watch.Finish();
     if (const std::optional<double> watts = clock.Watts()) {
@@ -136,16 +136,25 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
   }
 }
 
+double MedianOf(const std::vector<ranks::LinkSpeed>& links, double ranks::LinkSpeed::*member) {
+  std::vector<double> values;
+  for (const ranks::LinkSpeed& link : links) values.push_back(link.*member);
+  return timing::Median(values);
+}
+
 // The roof of what ranks have to send, as long messages after each other: the rate of the case's bytes. Without a probe
 // where they compute as well: one on a single rank would measure the others' waiting.
-hardware::RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group) {
+// `links` gets what each probe finds, and outlives the gauge.
+hardware::RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group, std::vector<ranks::LinkSpeed>& links) {
   hardware::RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kLink, .name = "link"};
   if (cost.link_messages <= 0 || !cost.operations.empty()) return gauge;
   gauge.peaks.link = gauge.calibrated_rate = 1;
   const auto meter =
       std::make_shared<ranks::LinkMeter>(group, static_cast<int64_t>(cost.bus_bytes / cost.link_messages));
-  gauge.probe = [meter, bytes = cost.bus_bytes, messages = cost.link_messages](double seconds) {
-    const double allowed = meter->Measure(seconds).Seconds(messages, bytes);
+  gauge.probe = [meter, &links, bytes = cost.bus_bytes, messages = cost.link_messages](double seconds) {
+    const ranks::LinkSpeed link = meter->Measure(seconds);
+    if (link.beta > 0) links.push_back(link);
+    const double allowed = link.Seconds(messages, bytes);
     return allowed > 0 ? bytes / allowed : 0;
   };
   return gauge;
@@ -162,8 +171,9 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   SlowestClock* const slowest = ranks_clock ? &*ranks_clock : nullptr;
   timing::Clock& clock = ClockOf(device, slowest);
   const std::function<bool()> ends = slowest == nullptr ? interrupted : [slowest] { return slowest->interrupted(); };
+  std::vector<ranks::LinkSpeed> links;
   const hardware::RoofGauge gauge =
-      team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, *team->group());
+      team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, *team->group(), links);
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   const timing::Step step =
@@ -177,6 +187,10 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (slowest != nullptr) {
     outcome.figures.emplace_back("rank_skew_ms", kMilliseconds * slowest->SkewSeconds());
     outcome.figures.emplace_back("last_rank", slowest->LastRank());
+  }
+  if (!links.empty()) {
+    outcome.figures.emplace_back("link_alpha_ms", kMilliseconds * MedianOf(links, &ranks::LinkSpeed::alpha));
+    outcome.figures.emplace_back("linkbw", MedianOf(links, &ranks::LinkSpeed::beta));
   }
   if (before) {
     outcome.samples.first_step_seconds = before->first_step_seconds;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/timing/chunk_plan.h"
+#include "lib/timing/series.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench::timing {
@@ -22,6 +23,9 @@ constexpr int64_t kReservedSamples = 8192;
 
 constexpr int64_t kMinWarmupChunks = 3;
 constexpr double kFlat = 0.02;  // successive medians of the warm-up that agree this well
+
+constexpr double kStrongCorrelation = 0.5;  // of successive samples
+constexpr double kAgreedGrowth = 1.75;      // of the samples, while checks agree; by simulation (docs/roofs.md)
 
 constexpr double kMinProbeSeconds = 0.5e-3;  // a roof needs this long to reach full speed
 constexpr double kMaxProbeSeconds = 25e-3;
@@ -139,7 +143,8 @@ class PhaseRecorder final : public PhaseMarker {
 
 class Sampler {
  public:
-  Sampler(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options)
+  Sampler(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options,
+          Samples& result)
       : clock_(clock),
         step_(step),
         roof_(roof),
@@ -148,14 +153,16 @@ class Sampler {
         // Work before a step would be timed with it where several steps share a sample.
         shortest_sample_(options.before_step ? 0 : options.floor_multiple * clock.FloorSeconds()),
         start_marks_(options.before_step || options.before_sample ? 1 : 0),
-        start_(clock.HostSeconds()) {
+        start_(clock.HostSeconds()),
+        result_(result) {
+    result_ = {};
     const auto reserved = static_cast<std::size_t>(std::min(options.max_samples, kReservedSamples));
     result_.seconds.reserve(reserved);
     result_.phase_seconds.resize(static_cast<std::size_t>(phases));
     for (std::vector<double>& seconds : result_.phase_seconds) seconds.reserve(reserved);
   }
 
-  Samples Run() {
+  void Run() {
     double roof_before = 0;
     if (options_.warmup_iters) {
       WarmUpTo(*options_.warmup_iters - 1);
@@ -180,7 +187,6 @@ class Sampler {
     }
     result_.cpu_seconds_per_step = cpu_seconds_ / static_cast<double>(sampled_steps_);
     result_.host_enqueue_ratio = EnqueueRatio();
-    return std::move(result_);
   }
 
  private:
@@ -360,12 +366,21 @@ class Sampler {
   }
 
   // Whether the interval of the median is narrow enough. Correlation only widens it, so most checks need not look for
-  // that. Where there is some, a single check may find too little: two in succession must agree.
+  // that. Where there is some, a single check may find too little: two in succession must agree, and where it is strong
+  // all of them, while the samples grow by a good part.
   bool IsKnown() {
     const double narrowest = all_.RelativeHalfWidth();
     const double ci = narrowest <= options_.target_ci ? Summarize(result_.seconds).ci : narrowest;
-    const bool known_before = std::exchange(known_, ci <= options_.target_ci);
-    return known_ && (known_before || ci <= narrowest);
+    const bool known_before = known_since_ > 0;
+    if (ci > options_.target_ci) {
+      known_since_ = 0;
+      return false;
+    }
+    if (!known_before) known_since_ = SampleCount();
+    if (LagOneCorrelation(result_.seconds) > kStrongCorrelation) {
+      return static_cast<double>(SampleCount()) >= kAgreedGrowth * static_cast<double>(known_since_);
+    }
+    return known_before || ci <= narrowest;
   }
 
   // The next chunk, if it may last `seconds` and hold `samples`.
@@ -409,7 +424,7 @@ class Sampler {
   const std::size_t start_marks_;  // of a sample, where its start is not the end of the one before
   const double start_;             // on the host
 
-  Samples result_;
+  Samples& result_;
   RunningMedian all_;
   int64_t sampled_steps_ = 0;
   double sampled_seconds_ = 0;
@@ -418,8 +433,8 @@ class Sampler {
 
   bool started_ = false;  // the step has run
   bool interrupted_ = false;
-  bool known_ = false;  // the median, at the last check
-  ChunkPlan last_;      // this and the next three: of the last chunk, warm-up included
+  int64_t known_since_ = 0;  // samples at the first of the checks until now that found the median known; 0: none did
+  ChunkPlan last_;           // this and the next three: of the last chunk, warm-up included
   double last_seconds_ = 0;
   double median_seconds_ = 0;
   std::vector<double> step_seconds_;
@@ -433,9 +448,16 @@ std::string_view Name(StopReason reason) {
   return kNames.at(static_cast<std::size_t>(reason));
 }
 
-Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options) {
+void TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options,
+                 Samples& samples) {
   Validate(phases, options);
-  return Sampler(clock, step, phases, roof, options).Run();
+  Sampler(clock, step, phases, roof, options, samples).Run();
+}
+
+Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options) {
+  Samples samples;
+  TakeSamples(clock, step, phases, roof, options, samples);
+  return samples;
 }
 
 }  // namespace roofbench::timing

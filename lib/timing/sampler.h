@@ -89,4 +89,8 @@ struct Samples {
 // of PhaseMarker, and std::invalid_argument for meaningless options.
 Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options);
 
+// The same into `samples`, which holds the finished chunks when an exception passes through.
+void TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options,
+                 Samples& samples);
+
 }  // namespace roofbench::timing

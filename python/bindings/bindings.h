@@ -14,7 +14,6 @@
 namespace roofbench::python {
 
 void BindCosts(nanobind::module_& core);
-void BindStatistics(nanobind::module_& core);
 void BindComparison(nanobind::module_& core);
 void BindMachine(nanobind::module_& core);
 void BindResults(nanobind::module_& core);

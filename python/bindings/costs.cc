@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -40,23 +39,16 @@ namespace {
 
 using FlopsByName = std::map<std::string, double>;
 
-// Operations hold the names of their components as views, those of formulas into the program's text.
-std::string_view Kept(const std::string& name) {
-  static std::set<std::string> names;
-  return *names.insert(name).first;
-}
-
 double Amount(double value, const char* what) {
   if (value >= 0 && value <= 1e100) return value;
   throw std::invalid_argument(std::string(what) + " of a cost: expected a number from 0");
 }
 
 void MakeCost(Cost* cost, const FlopsByName& flops, double read, double written, double updated,
-              std::optional<double> resident, const std::string& component) {
+              std::optional<double> resident) {
   Operation operation{.bytes_read = Amount(read, "bytes_read"),
                       .bytes_written = Amount(written, "bytes_written"),
-                      .bytes_updated = Amount(updated, "bytes_updated"),
-                      .component = Kept(component)};
+                      .bytes_updated = Amount(updated, "bytes_updated")};
   for (const auto& [name, count] : flops) {
     operation.flops[workload::Index(DtypeNamed(name))] += Amount(count, "flops");
   }
@@ -145,7 +137,7 @@ void BindCosts(nb::module_& core) {
 
   nb::class_<Cost>(core, "Cost")
       .def("__init__", MakeCost, "flops"_a = FlopsByName(), nb::kw_only(), "bytes_read"_a = 0, "bytes_written"_a = 0,
-           "bytes_updated"_a = 0, "resident_bytes"_a = nb::none(), "component"_a = "")
+           "bytes_updated"_a = 0, "resident_bytes"_a = nb::none())
       .def_prop_ro("flops", FlopsOf)
       .def_prop_ro("total_flops", [](const Cost& cost) { return cost.Flops(); })
       .def_prop_ro("bytes", &Cost::Bytes)
@@ -153,9 +145,6 @@ void BindCosts(nb::module_& core) {
       .def_prop_ro("bytes_written", &Cost::BytesWritten)
       .def_prop_ro("bytes_updated", &Cost::BytesUpdated)
       .def_ro("resident_bytes", &Cost::resident_bytes)
-      .def(
-          "of_component", [](const Cost& cost, const std::string& name) { return cost.OfComponent(Kept(name)); },
-          "component"_a)
       .def(
           "repeated", [](const Cost& cost, double times) { return workload::Repeated(cost, Amount(times, "times")); },
           "times"_a)

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processors as a device, and the sampler over a Python callable.
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "lib/base/files.h"
 #include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/conditions/conditions_watch.h"
 #include "lib/hardware/device_facts.h"
@@ -21,6 +18,7 @@
 #include "lib/hardware/roofs/roof_gauge.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/results/evaluation.h"
+#include "lib/results/kept_roofs.h"
 #include "lib/timing/sampler.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/measurement.h"
@@ -33,8 +31,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using workload::Cost;
 
-using Call = std::pair<nb::tuple, nb::dict>;
 using AddressRange = std::pair<std::uintptr_t, std::size_t>;
+
+constexpr char kKind[] = "cpu";
 
 std::vector<hardware::MemoryRange> RangesOf(const std::vector<AddressRange>& ranges) {
   std::vector<hardware::MemoryRange> found;
@@ -42,56 +41,24 @@ std::vector<hardware::MemoryRange> RangesOf(const std::vector<AddressRange>& ran
   return found;
 }
 
-// The first argument of a step with phases.
-class PhaseMark {
- public:
-  void End(int phase) const {
-    if (marker == nullptr) throw std::logic_error("a phase ended outside of a step");
-    marker->End(phase);
-  }
-  timing::PhaseMarker* marker = nullptr;
-};
-
-// Makes the calls in turn. A result lives until the next one exists, as in a loop in Python.
+// Calls the function. A result lives until the next one exists, as in a loop in Python.
 class PythonStep {
  public:
-  PythonStep(nb::callable function, const std::vector<Call>& calls, bool has_phases) : function_(std::move(function)) {
-    if (has_phases) mark_ = nb::cast(PhaseMark());
-    for (const auto& [given, keywords] : calls) {
-      const nb::tuple arguments = has_phases ? nb::tuple(nb::make_tuple(mark_) + given) : given;
-      calls_.emplace_back(arguments, keywords);
-    }
-    if (calls_.empty()) calls_.emplace_back(has_phases ? nb::make_tuple(mark_) : nb::tuple(), nb::dict());
-  }
+  PythonStep(nb::callable function, nb::tuple arguments)
+      : function_(std::move(function)), arguments_(std::move(arguments)) {}
 
-  void Run(timing::PhaseMarker& marker) {
-    if (mark_.is_valid()) nb::cast<PhaseMark&>(mark_).marker = &marker;
-    const auto& [arguments, keywords] = calls_[next_];
-    PyObject* const result =
-        PyObject_Call(function_.ptr(), arguments.ptr(), keywords.size() > 0 ? keywords.ptr() : nullptr);
+  void Run() {
+    PyObject* const result = PyObject_Call(function_.ptr(), arguments_.ptr(), nullptr);
     if (result == nullptr) throw nb::python_error();
     last_result_ = nb::steal(result);
-    last_call_ = next_;
-    if (++next_ == calls_.size()) next_ = 0;
   }
 
   const nb::object& last_result() const { return last_result_; }
-  int64_t last_call() const { return static_cast<int64_t>(last_call_); }
 
  private:
   const nb::callable function_;
-  std::vector<Call> calls_;
-  nb::object mark_;
+  const nb::tuple arguments_;
   nb::object last_result_ = nb::none();
-  std::size_t next_ = 0;
-  std::size_t last_call_ = 0;
-};
-
-struct StepOptions {
-  std::vector<AddressRange> operands;
-  std::vector<std::string> phases;
-  std::optional<nb::callable> before_step;
-  std::optional<nb::callable> interrupted;
 };
 
 int ThreadsOf(int threads) {
@@ -107,10 +74,6 @@ class Machine {
         meter_(facts_, threads_),
         evictor_(facts_.LastLevelCacheBytes(), threads_) {}
 
-  const std::string& name() const { return facts_.model; }
-  int threads() const { return threads_; }
-  double LastLevelCacheBytes() const { return facts_.LastLevelCacheBytes(); }
-  const std::vector<hardware::RoofReading>& Readings() const { return meter_.readings(); }
   bool Supports(const std::string& dtype) const { return facts_.Supports(DtypeNamed(dtype)); }
 
   nb::dict Context() const {
@@ -122,7 +85,7 @@ class Machine {
     add("roofbench_revision", ROOFBENCH_GIT_REVISION);
     add("build_type", ROOFBENCH_BUILD_TYPE);
     add("optimized", ROOFBENCH_OPTIMIZED ? "true" : "false");
-    add("device_kind", "cpu");
+    add("device_kind", kKind);
     add("device", facts_.model);
     add("threads", std::to_string(threads_));
     for (const auto& [key, value] : facts_.Context()) add(key, value);
@@ -133,56 +96,59 @@ class Machine {
     return context;
   }
 
-  std::map<std::string, double> Peaks() const {
-    std::map<std::string, double> peaks;
-    for (const auto& [key, rate] : workload::KnownRates(meter_.peaks())) peaks[std::string(key)] = rate;
-    return peaks;
+  // Takes the roofs that an earlier process kept, and keeps those of this one. Without a private folder there is
+  // nothing to reuse.
+  void ReuseRoofs(const std::string& library) {
+    const absl::StatusOr<std::string> folder = PrivateCacheFolder("roofs");
+    if (!folder.ok()) return;
+    kept_.emplace(*folder,
+                  RoofConditions{.version = ROOFBENCH_VERSION,
+                                 .revision = ROOFBENCH_GIT_REVISION,
+                                 .build_type = ROOFBENCH_BUILD_TYPE,
+                                 .kind = kKind,
+                                 .name = facts_.model,
+                                 .threads = threads_,
+                                 .context = facts_.Context()},
+                  library);
+    meter_.Restore(kept_->Load(SecondsSince1970()).readings);
   }
 
-  double Calibrate(const Cost& cost) {
+  void Calibrate(const Cost& cost) {
+    const std::size_t known = meter_.readings().size();
     hardware::ConditionsWatch watch = Watch();
     CalibrateFor(cost);
     const hardware::MeasuredConditions meanwhile = watch.Finish();
-    return meanwhile.others_share + meanwhile.stolen_share;
+    const double others = meanwhile.others_share + meanwhile.stolen_share;
+    if (!kept_ || meter_.readings().size() == known || others > KeptRoofs::kQuietShare) return;
+    // An error is harmless: the next process can measure them again.
+    kept_->Save(meter_.readings(), SecondsSince1970(), others).IgnoreError();
   }
-
-  void Restore(const std::vector<hardware::RoofReading>& readings) { meter_.Restore(readings); }
 
   void AddComputeProbe(const std::string& dtype, const std::string& probe, double flops, const nb::callable& step) {
     meter_.AddComputeProbe(DtypeNamed(dtype), probe, hardware::MedianOfSteps(flops, [step] { step(); }));
   }
 
-  std::optional<double> RoofSeconds(const Cost& cost, bool cold) {
-    CalibrateFor(cost);
-    const hardware::RoofGauge gauge = Gauge(cost, cold);
-    const double seconds = gauge.SecondsAt(cost, gauge.calibrated_rate);
-    return seconds > 0 ? std::optional(seconds) : std::nullopt;
-  }
-
-  std::size_t Evict(const std::vector<AddressRange>& ranges) const { return evictor_.Evict(RangesOf(ranges)); }
-
-  Measurement Sample(const nb::callable& function, const std::vector<Call>& calls, const std::optional<Cost>& cost,
-                     bool cold, const std::vector<AddressRange>& operands, const std::vector<std::string>& phases,
+  Measurement Sample(const nb::callable& function, const nb::tuple& arguments, const std::optional<Cost>& cost,
+                     bool cold, const std::vector<AddressRange>& operands,
                      const std::optional<timing::SampleOptions>& options,
                      const std::optional<nb::callable>& before_step, const std::optional<nb::callable>& interrupted) {
     Measurement measurement;
     Outcome& outcome = measurement.outcome;
-    outcome.phases = phases;
     outcome.cost = cost.value_or(Cost());
     timing::SampleOptions sampling = options.value_or(timing::SampleOptions());
     const bool has_roof = cost && sampling.roof_share > 0;
+    const auto cache = cold ? hardware::CacheState::kCold : hardware::CacheState::kWarm;
     hardware::RoofGauge gauge;
     if (has_roof) {
       CalibrateFor(*cost);
-      gauge = Gauge(*cost, cold);
+      gauge = gauges_.For(*cost, cache, meter_);
     }
-    PythonStep step(function, calls, !phases.empty());
+    PythonStep step(function, arguments);
     const std::vector<hardware::MemoryRange> ranges = RangesOf(operands);
-    timing::IgnoredPhases ignored;
     double modified = 0;
     if (has_roof && !ranges.empty()) {
-      modified = evictor_.ModifiedBytesOf([&] { step.Run(ignored); }, ranges,
-                                          cost->BytesWritten() + cost->BytesUpdated(), clock_);
+      modified =
+          evictor_.ModifiedBytesOf([&] { step.Run(); }, ranges, cost->BytesWritten() + cost->BytesUpdated(), clock_);
     }
     if (before_step || !ranges.empty()) {
       sampling.before_step = [&] {
@@ -195,13 +161,15 @@ class Machine {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       return interrupted && nb::cast<bool>((*interrupted)());
     };
-    outcome.samples = timing::TakeSamples(
-        clock_, [&step](timing::PhaseMarker& marker) { step.Run(marker); }, static_cast<int>(phases.size()),
-        gauge.probe, sampling);
+    try {
+      timing::TakeSamples(
+          clock_, [&step](timing::PhaseMarker&) { step.Run(); }, /*phases=*/0, gauge.probe, sampling, outcome.samples);
+    } catch (const nb::python_error& error) {
+      if (outcome.samples.seconds.empty() || !error.matches(PyExc_Exception)) throw;
+      measurement.raised = nb::borrow(error.value());
+    }
     outcome.conditions = watch.Finish();
     measurement.last_result = step.last_result();
-    measurement.last_call = step.last_call();
-    const auto cache = cold ? hardware::CacheState::kCold : hardware::CacheState::kWarm;
     if (const absl::Status status = Evaluate(gauge, cache, outcome); !status.ok()) {
       measurement.impossible = std::string(status.message());
     }
@@ -222,43 +190,18 @@ class Machine {
     meter_.Calibrate(needs, hardware::CpuRoofMeter::kCalibrationSeconds);
   }
 
-  hardware::RoofGauge Gauge(const Cost& cost, bool cold) {
-    return gauges_.For(cost, cold ? hardware::CacheState::kCold : hardware::CacheState::kWarm, meter_);
-  }
-
   const int threads_;
   const hardware::CpuFacts facts_;
   timing::CpuClock clock_;
   hardware::CpuRoofMeter meter_;
   hardware::RoofGauges gauges_;
   hardware::CacheEvictor evictor_;
+  std::optional<KeptRoofs> kept_;
 };
 
 }  // namespace
 
 void BindMachine(nb::module_& core) {
-  nb::class_<PhaseMark>(core, "_PhaseMark").def("__call__", &PhaseMark::End, "phase"_a);
-
-  using hardware::RoofReading;
-  nb::class_<RoofReading>(core, "Reading")
-      .def(
-          "__init__",
-          [](RoofReading* reading, std::string roof, std::string variant, double rate, bool best, double slow,
-             double fast) {
-            new (reading) RoofReading{.roof = std::move(roof),
-                                      .variant = std::move(variant),
-                                      .rate = rate,
-                                      .best = best,
-                                      .range = {.slow = slow, .fast = fast}};
-          },
-          "roof"_a, "variant"_a, "rate"_a, "best"_a = false, "slow"_a = 0, "fast"_a = 0)
-      .def_ro("roof", &RoofReading::roof)
-      .def_ro("variant", &RoofReading::variant)
-      .def_ro("rate", &RoofReading::rate)
-      .def_ro("best", &RoofReading::best)
-      .def_prop_ro("slow", [](const RoofReading& reading) { return reading.range.slow; })
-      .def_prop_ro("fast", [](const RoofReading& reading) { return reading.range.fast; });
-
   using timing::SampleOptions;
   nb::class_<SampleOptions>(core, "SampleOptions")
       .def("__init__",
@@ -270,36 +213,22 @@ void BindMachine(nb::module_& core) {
       .def_rw("warmup_iters", &SampleOptions::warmup_iters, nb::arg().none())
       .def_rw("min_samples", &SampleOptions::min_samples)
       .def_rw("max_samples", &SampleOptions::max_samples)
-      .def_rw("least_samples", &SampleOptions::least_samples)
       .def_rw("exact_samples", &SampleOptions::exact_samples)
       .def_rw("max_time", &SampleOptions::max_time)
       .def_rw("max_wall", &SampleOptions::max_wall)
       .def_rw("max_warmup_time", &SampleOptions::max_warmup_time)
-      .def_rw("target_ci", &SampleOptions::target_ci)
-      .def_rw("chunk_seconds", &SampleOptions::chunk_seconds)
       .def_rw("roof_share", &SampleOptions::roof_share);
 
   nb::class_<Machine>(core, "Machine")
       .def(nb::init<int>(), "threads"_a = 0)
-      .def_prop_ro("name", &Machine::name)
-      .def_prop_ro("threads", &Machine::threads)
-      .def_prop_ro("last_level_cache_bytes", &Machine::LastLevelCacheBytes)
-      .def("free_memory_bytes", [](const Machine&) { return hardware::AvailableMemoryBytes(); })
       .def("context", &Machine::Context)
       .def("supports", &Machine::Supports, "dtype"_a)
-      .def("calibrate", &Machine::Calibrate, "cost"_a)
-      .def("restore", &Machine::Restore, "readings"_a)
-      .def("readings", &Machine::Readings)
-      .def("peaks", &Machine::Peaks)
       .def("add_compute_probe", &Machine::AddComputeProbe, "dtype"_a, "name"_a, "flops"_a, "step"_a)
-      .def("roof_seconds", &Machine::RoofSeconds, "cost"_a, nb::kw_only(), "cold"_a = true)
-      .def(
-          "others_share", [](const Machine&, double seconds) { return hardware::OthersShare(seconds); }, "seconds"_a,
-          nb::call_guard<nb::gil_scoped_release>())
-      .def("evict", &Machine::Evict, "ranges"_a)
-      .def("sample", &Machine::Sample, "step"_a, "calls"_a = nb::list(), nb::kw_only(), "cost"_a = nb::none(),
-           "cold"_a = true, "operands"_a = nb::tuple(), "phases"_a = nb::tuple(), "options"_a = nb::none(),
-           "before_step"_a = nb::none(), "interrupted"_a = nb::none());
+      .def("reuse_roofs", &Machine::ReuseRoofs, "library"_a)
+      .def("calibrate", &Machine::Calibrate, "cost"_a)
+      .def("sample", &Machine::Sample, "function"_a, "arguments"_a = nb::tuple(), nb::kw_only(), "cost"_a = nb::none(),
+           "cold"_a = true, "operands"_a = nb::tuple(), "options"_a = nb::none(), "before_step"_a = nb::none(),
+           "interrupted"_a = nb::none());
 }
 
 }  // namespace roofbench::python

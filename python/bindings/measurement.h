@@ -4,7 +4,6 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cstdint>
 #include <string>
 
 #include "lib/results/outcome.h"
@@ -13,9 +12,9 @@ namespace roofbench::python {
 
 struct Measurement {
   Outcome outcome;
-  std::string impossible = {};  // why the step cannot have done its work; empty: it can
+  std::string impossible = {};                 // why the step cannot have done its work; empty: it can
+  nanobind::object raised = nanobind::none();  // the exception that ended it after the first chunk of samples
   nanobind::object last_result = nanobind::none();
-  int64_t last_call = 0;
 };
 
 }  // namespace roofbench::python

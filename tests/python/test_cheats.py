@@ -547,11 +547,18 @@ def test_error_in_a_later_call() -> None:
     calls = itertools.count()
 
     def cheat(a: Floats, b: Floats) -> Floats:
-        if next(calls) > 20:
+        if next(calls) == 28:
             raise RuntimeError("no more\nsecond line")
         return a @ b
 
-    assert "the function raised RuntimeError: no more" in _judged(cheat)
+    options = _FEW | {"max_time": 30, "max_samples": 40, "max_warmup_time": 1e-9}  # in chunks of at most ten
+    result = roofbench.measure(cheat, *_inputs(), reference=product, **options)
+    assert result.failure == "the function raised RuntimeError: no more"
+    assert 0 < len(result.samples) <= 28 and result.median
+    line = result.line()
+    assert (line["verdict"], line["reason"]) == ("failed", result.failure)
+    assert line["samples_s"] == pytest.approx(result.samples)
+    assert result.row()["error_message"] == f"failed: {result.failure}"
 
 
 def test_every_call_compiles() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import roofbench
-from roofbench import _core, _measure
+from roofbench import _measure
 
 
 def _twice(x: Any) -> Any:
@@ -40,7 +40,7 @@ class _Measured:
 
     def __init__(self, median: float) -> None:
         self.seconds = [median] * 9
-        self.summary = _core.summarize(self.seconds)
+        self.median = median
 
     def counters(self) -> dict[str, float]:
         return {}
@@ -51,7 +51,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str, 
     def set_up(seconds: Callable[[str, int], float]) -> _Clock:
         clock = _Clock(seconds)
         monkeypatch.setattr(_measure.Subject, "judged_samples", clock.samples)
-        monkeypatch.setattr(_measure.Subject, "check_after", lambda self, median: None)
+        monkeypatch.setattr(_measure.Subject, "check_after", lambda self: None)
         return clock
 
     yield set_up

@@ -67,7 +67,9 @@ def test_the_files_of_families_and_tests_run(run_python: Callable[..., Any]) -> 
 
 @pytest.mark.slow
 def test_families_of_the_program_have_its_names(run_python: Callable[..., Any], program: Path) -> None:
-    listed = subprocess.run([program, "--suite=full", "--benchmark_list_tests"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        [program, "--suite=full", "--benchmark_list_tests"], capture_output=True, text=True, check=True
+    )
     ours = run_python("-m", "roofbench", "run", EXAMPLES / "same_as_program.py", "--list")
     assert ours.returncode == 0, ours.stderr
     assert len(ours.stdout.split()) == 4

@@ -77,7 +77,9 @@ class JournalTest : public testing::Test {
 };
 
 TEST_F(JournalTest, RestoresEveryFigure) {
-  Fill({Measured("a"), Measured("a", 1), Failed("b", "no \"good\"\n\xff")});
+  Outcome failed = Failed("b", "no \"good\"\n\xff");
+  failed.samples.seconds = {0.1, 1.0 / 3};  // before it failed
+  Fill({Measured("a"), Measured("a", 1), failed});
   const auto recorded = Resume();
   ASSERT_TRUE(recorded.ok()) << recorded.status();
   EXPECT_EQ(recorded->context, kFacts);
@@ -99,6 +101,7 @@ TEST_F(JournalTest, RestoresEveryFigure) {
   EXPECT_EQ(JournalLine(got).substr(0, 40), JournalLine(wanted).substr(0, 40));
   EXPECT_EQ(recorded->outcomes[2].verdict, Verdict::kFailed);
   EXPECT_THAT(recorded->outcomes[2].reason, HasSubstr("no \"good\"\n"));
+  EXPECT_EQ(recorded->outcomes[2].samples.seconds, failed.samples.seconds);
 }
 
 TEST_F(JournalTest, EveryCutOfTheLastLineIsDroppedWithANote) {

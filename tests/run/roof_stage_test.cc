@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"
 #include "tests/run/simple_case.h"
@@ -21,12 +20,9 @@ namespace {
 
 using hardware::RoofReading;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-constexpr double kNow = 1.8e9;
 
 // Each roof that is needed and not known yet gets a reading.
 class MeasuringDevice : public FakeDevice {
@@ -160,62 +156,6 @@ TEST_F(RoofStageTest, WithoutAPrivateFolderTheyAreMeasured) {
   std::ofstream(cache_) << "a file";
   Start(workload::Dtype::kFp32);
   EXPECT_THAT(Start(workload::Dtype::kFp32).first, SizeIs(2));
-}
-
-class KeptRoofsTest : public testing::Test {
- protected:
-  const TempFolder folder_;
-  const FakeDevice device_;
-  const KeptRoofs kept_{folder_ / "", {}, device_};
-};
-
-TEST_F(KeptRoofsTest, EachReadingHasItsOwnAge) {
-  ASSERT_TRUE(kept_.Save({{.roof = "read", .variant = "a", .rate = 1, .best = true}}, kNow, 0.01).ok());
-  ASSERT_TRUE(kept_
-                  .Save({{.roof = "read", .variant = "a", .rate = 1, .best = true},
-                         {.roof = "fp32", .variant = "b", .rate = 2, .best = true, .range = {3, 4}}},
-                        kNow + 1800, 0.02)
-                  .ok());
-  const KeptRoofs::Content both = kept_.Load(kNow + 3000);
-  ASSERT_THAT(both.readings, SizeIs(2));
-  EXPECT_EQ(both.age_seconds, 3000);
-  EXPECT_EQ(both.other_load, 0.02);
-  EXPECT_EQ(both.readings[1].variant, "b");
-  EXPECT_EQ(both.readings[1].rate, 2);
-  EXPECT_TRUE(both.readings[1].best);
-  EXPECT_EQ(both.readings[1].range.slow, 3);
-  EXPECT_EQ(both.readings[1].range.fast, 4);
-  const KeptRoofs::Content young = kept_.Load(kNow + 3700);
-  ASSERT_THAT(young.readings, SizeIs(1)) << "an hour is the most";
-  EXPECT_EQ(young.readings[0].roof, "fp32");
-  EXPECT_THAT(kept_.Load(kNow - 10).readings, IsEmpty()) << "the clock was set back";
-}
-
-TEST_F(KeptRoofsTest, AReadingThatWasMeasuredAgainIsYoung) {
-  ASSERT_TRUE(kept_.Save({{.roof = "fp32", .variant = "a", .rate = 1}}, kNow, {}).ok());
-  ASSERT_TRUE(kept_.Save({{.roof = "fp32", .variant = "a", .rate = 1.5, .best = true}}, kNow + 1800, {}).ok());
-  EXPECT_EQ(kept_.Load(kNow + 2000).age_seconds, 200);
-}
-
-TEST_F(KeptRoofsTest, AnyOtherFileIsIgnored) {
-  EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << "no file";
-  ASSERT_TRUE(kept_.Save({{.roof = "read", .variant = "a", .rate = 1, .best = true}}, kNow, {}).ok());
-  const std::string valid = ReadText(kept_.path());
-  EXPECT_THAT(kept_.Load(kNow).readings, SizeIs(1));
-  std::vector<std::string> texts = {"", "{", "[]", "{}", R"({"key": "other", "readings": [{"roof": "read"}]})"};
-  // The file's own key, with readings of other shapes.
-  for (const auto& [from, to] : {std::pair<std::string, std::string>{"\"rate\": 1.0", "\"rate\": \"fast\""},
-                                 {"\"measured\"", "\"when\""},
-                                 {"\"readings\": [", "\"readings\": 5, \"others\": ["},
-                                 {"\"readings\": [", "\"readings\": [7, "},
-                                 {"\"roof\": \"read\"", "\"roof\": 5"}}) {
-    ASSERT_THAT(valid, HasSubstr(from));
-    texts.push_back(absl::StrReplaceAll(valid, {{from, to}}));
-  }
-  for (const std::string& text : texts) {
-    std::ofstream(kept_.path()) << text;
-    EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << text;
-  }
 }
 
 }  // namespace

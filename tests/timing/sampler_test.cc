@@ -21,6 +21,7 @@
 namespace roofbench::timing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::DoubleNear;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -640,6 +641,19 @@ TEST_F(SamplerTest, ExceptionOfTheStepPassesThroughAndEndsTheChunk) {
     EXPECT_THROW(sample(), OutOfMemory) << failing;
     EXPECT_FALSE(clock_.InChunk());
   }
+}
+
+TEST_F(SamplerTest, FinishedChunksOutliveAnException) {
+  const Step step = [this](PhaseMarker&) {
+    if (++calls_ > 90) throw std::runtime_error("no more");
+    clock_.Advance(1e-3);
+  };
+  Samples samples;
+  samples.seconds = {7};
+  const SampleOptions options = {.warmup_iters = 1, .max_samples = 100, .exact_samples = true};
+  EXPECT_THROW(TakeSamples(clock_, step, 0, roof_, options, samples), std::runtime_error);
+  ASSERT_THAT(samples.chunks, SizeIs(4)) << "of 8 steps, and of 25 each";
+  EXPECT_THAT(samples.seconds, AllOf(SizeIs(83), Each(DoubleNear(1e-3, 1e-11))));
 }
 
 TEST_F(SamplerTest, ExceptionOfTheRoofPassesThrough) {

@@ -31,7 +31,7 @@ else:
     np = _OnUse()
 
 # Element types without a numpy type, and the integers that hold them.
-_STORAGE = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+STORAGE = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 _DEEPEST = 20  # of nested containers; a cycle ends earlier
 # Functions of these hold no operands.
 _LIBRARIES = frozenset({"numpy", "torch", "jax", "roofbench", *sys.stdlib_module_names})
@@ -89,7 +89,7 @@ class Array:
 
     @property
     def is_floating(self) -> bool:
-        return self.dtype in _STORAGE or self.data.dtype.kind in "fc"
+        return self.dtype in STORAGE or self.data.dtype.kind in "fc"
 
 
 def _of_tensor(tensor: Any, where: str) -> Array:
@@ -105,7 +105,7 @@ def _of_tensor(tensor: Any, where: str) -> Array:
     base = framework._C.TensorBase
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
-    storage = np.dtype(_STORAGE.get(dtype, dtype))
+    storage = np.dtype(STORAGE.get(dtype, dtype))
     shape, steps = tuple(tensor.shape), [step * storage.itemsize for step in tensor.stride()]
     if 0 in shape:
         return Array(where, dtype, np.empty(shape, storage), tensor)
@@ -130,8 +130,8 @@ def array_of(value: Any, where: str) -> Array:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{where} ({type(value).__name__}) gives no array of the CPU: {error}") from error
     name = data.dtype.name
-    if name in _STORAGE:  # of the package ml_dtypes
-        data = data.view(_STORAGE[name])
+    if name in STORAGE:  # of the package ml_dtypes
+        data = data.view(STORAGE[name])
     elif data.dtype.kind not in "biufc":
         raise TypeError(f"{where} has elements of {data.dtype}, not numbers")
     return Array(where, name, data, value)
@@ -202,6 +202,14 @@ def walk(value: Any, where: str, *, into_functions: bool = False) -> list[Array]
     return found
 
 
+def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Of arrays with the same shape and type: a NaN is itself, and zeros of either sign differ."""
+    if one.dtype.itemsize > 8:
+        return one.tobytes() == other.tobytes()
+    kind = f"u{one.dtype.itemsize}"
+    return not (one.view(kind) != other.view(kind)).any()
+
+
 def leaves_of(arrays: Iterable[Array]) -> list[Any]:
     """The tensors that autograd gives gradients."""
     return [array.owner for array in arrays if is_tensor(array.owner) and array.owner.requires_grad]
@@ -218,7 +226,7 @@ def floats(data: NDArray[Any], dtype: str) -> NDArray[Any]:
     """The values as numpy's numbers: bf16 and fp8 in fp32."""
     if dtype == "bfloat16":
         return _bfloat16_to_float32(data)
-    if dtype in _STORAGE:
+    if dtype in STORAGE:
         codes: Any = torch().arange(256, dtype=torch().uint8).view(getattr(torch(), dtype)).float()
         table: NDArray[Any] = np.array(codes.tolist(), np.float32)
         decoded: NDArray[Any] = table[data]
@@ -230,7 +238,7 @@ def storage(values: NDArray[Any], like: Array) -> NDArray[Any]:
     """The inverse of `floats`, cut off instead of rounded; not for fp8."""
     if like.dtype == "bfloat16":
         return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(like.data.dtype)
+    return values.astype(like.data.dtype, copy=False)
 
 
 def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generator, gently: bool) -> NDArray[Any]:
@@ -238,17 +246,18 @@ def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generat
     of them scaled by the same factor, which keeps order, symmetry and zeros. Values that are not finite stay.
     """
     flat = original.reshape(-1)
-    fp8 = array.dtype in _STORAGE and array.dtype != "bfloat16"
+    fp8 = array.dtype in STORAGE and array.dtype != "bfloat16"
     if array.is_floating and not fp8:
         values = floats(flat, array.dtype)
         if not np.isfinite(values).all():
             return original
         if gently:
-            values = values * random.uniform(0.5, 0.95)
-        elif values.size > 1 and (values == values[0]).all():
-            values = random.uniform(0.5, 1, values.size) * (values[0] or 1)
+            values = values * values.dtype.type(random.uniform(0.5, 0.95))
         else:
-            values = _rolled(values, random) * np.resize(random.uniform(0.5, 1, 4093), values.size)
+            values = _rolled(values, random)
+            if values.size > 1 and values[0] == values[-1] and (values == values[0]).all():
+                values = random.uniform(0.5, 1, values.size).astype(values.dtype) * (values[0] or 1)
+            _scale(values, random.uniform(0.5, 1, 4093).astype(values.dtype))
         flat = storage(values, array)
     elif not gently:
         flat = _rolled(flat, random)
@@ -256,7 +265,15 @@ def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generat
 
 
 def _rolled(values: NDArray[Any], random: np.random.Generator) -> NDArray[Any]:
-    return np.roll(values, int(random.integers(1, max(2, values.size))))
+    by = int(random.integers(1, max(2, values.size)))
+    return np.concatenate((values[-by:], values[:-by]))
+
+
+def _scale(values: NDArray[Any], factors: NDArray[Any]) -> None:
+    """In place, by the factors over and over; as many as a row often has would scale all rows alike."""
+    whole = values.size - values.size % factors.size
+    values[:whole].reshape(-1, factors.size)[...] *= factors
+    values[whole:] *= factors[: values.size - whole]
 
 
 # Copies for the reference.
@@ -317,7 +334,7 @@ class Copier:
             if self._double and array.is_floating:
                 kind = np.complex128 if array.data.dtype.kind == "c" else np.float64
                 return np.array(floats(array.data, array.dtype), kind)
-            return np.array(np.asarray(value) if array.dtype in _STORAGE else array.data)
+            return np.array(np.asarray(value) if array.dtype in STORAGE else array.data)
         if is_module(value):
             return self._module(value)
         if isinstance(value, types.FunctionType) and _is_own(value):
@@ -341,12 +358,10 @@ class Copier:
         return value
 
     def _tensor(self, tensor: Any) -> Any:
-        made = tensor.detach().clone()
-        if self._double and made.is_floating_point():
-            made = made.double()
-        elif self._double and made.is_complex():
-            made = made.to(torch().complex128)
-        return made.requires_grad_(tensor.requires_grad)
+        kind = tensor.dtype
+        if self._double and (tensor.is_floating_point() or tensor.is_complex()):
+            kind = torch().complex128 if tensor.is_complex() else torch().float64
+        return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
     def _module(self, module: Any) -> Any:
         made = copy.deepcopy(module)

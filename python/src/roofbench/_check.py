@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofbench import _core
 from roofbench._arrays import (
+    STORAGE,
     Array,
     Copier,
     array_of,
@@ -27,6 +28,7 @@ from roofbench._arrays import (
     grads_of,
     is_array,
     is_tensor,
+    same_bits,
     torch,
     walk,
 )
@@ -103,14 +105,10 @@ def results_of(returned: Any) -> list[Array | Value]:
     return found
 
 
-def _comparable(array: Array) -> NDArray[Any]:
-    """Contiguous values in double precision, or 64-bit integers."""
-    if not array.is_floating:
-        return np.ascontiguousarray(array.data, np.int64)
-    values = np.array(floats(array.data, array.dtype), order="C")
-    if values.dtype.kind == "c":
-        return values.astype(np.complex128).view(np.float64)
-    return values.astype(np.float64)
+def _stored(array: Array) -> NDArray[Any]:
+    """Its memory, contiguous; a complex number is two."""
+    data = np.ascontiguousarray(array.data)  # of at least one dimension
+    return data.view(data.real.dtype) if data.dtype.kind == "c" else data.reshape(array.data.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,33 +118,49 @@ class Value:
     place: str
     dtype: str
     shape: tuple[int, ...]
-    kind: str  # "d": double precision, "q": 64-bit integers
+    kind: str  # of the elements in `content`: numpy's letter
     content: bytes
 
-    def values(self) -> NDArray[Any]:
+    def stored(self) -> NDArray[Any]:
         return np.frombuffer(self.content, self.kind).reshape(self.shape)
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether it is read without numpy, which a process of numbers may lack."""
-        return not self.shape or sys.modules.get("numpy") is None
+    def values(self) -> NDArray[Any]:
+        """In single or double precision, or as 64-bit integers."""
+        values = floats(self.stored(), self.dtype)
+        if self.is_whole:
+            return values.astype(np.int64, copy=False)
+        return values if values.dtype.char in "fd" else values.astype(np.float64)
 
-    def buffer(self, kind: str) -> Any:
-        if self._is_plain:
+    @property
+    def is_whole(self) -> bool:
+        return self.kind not in "efdg" and self.dtype not in STORAGE
+
+    def exact(self, kind: str) -> Any:
+        """A buffer of 64-bit integers or in double precision, by `kind` "q" or "d"."""
+        if sys.modules.get("numpy") is None:  # a process of numbers may lack it
             return buffers.array(kind, buffers.array(self.kind, self.content))
         return self.values().astype(kind, copy=False)
 
+    def given(self, kind: str) -> Any:
+        """The same of a result, which may stay in single precision."""
+        return self.values() if self.kind == "f" else self.exact(kind)
+
     def is_finite(self) -> bool:
-        if self.kind == "q":
+        if self.is_whole:
             return True
-        return all(map(math.isfinite, self.buffer("d"))) if self._is_plain else bool(np.isfinite(self.values()).all())
+        if sys.modules.get("numpy") is None:
+            return all(map(math.isfinite, self.exact("d")))
+        return bool(np.isfinite(self.values()).all())
+
+    def is_still_in(self, result: Array | Value) -> bool:
+        return isinstance(result, Value) or same_bits(_stored(result), self.stored())
 
 
 def value_of(result: Array | Value) -> Value:
     if isinstance(result, Value):
         return result
-    values = _comparable(result)
-    return Value(result.where, result.dtype, values.shape, values.dtype.char.replace("l", "q"), values.tobytes())
+    stored = _stored(result)
+    return Value(result.where, result.dtype, stored.shape, stored.dtype.char, stored.tobytes())
 
 
 def _number(place: str, value: bool | int | float | complex) -> Value:
@@ -171,6 +185,13 @@ class Outcome:
 
     def is_finite(self) -> list[bool]:
         return [value.is_finite() for value in self.results]
+
+    def is_still_in(self, held: Sequence[Sequence[Array | Value]]) -> bool:
+        """Whether results, changed arguments and gradients are as they were."""
+        pairs = zip((self.results, self.mutated, self.grads), held, strict=True)
+        return all(
+            len(values) == len(arrays) and all(map(Value.is_still_in, values, arrays)) for values, arrays in pairs
+        )
 
 
 @dataclasses.dataclass
@@ -243,8 +264,8 @@ def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, n
     for index, (result, reference) in enumerate(zip(results, expected, strict=True)):
         if result.shape != reference.shape:
             return f"wrong {result.place}: shape {list(result.shape)} where the reference gives {list(reference.shape)}"
-        kind = "q" if result.kind == reference.kind == "q" else "d"
-        actual, wanted = result.buffer(kind), reference.buffer(kind)
+        kind = "q" if result.is_whole and reference.is_whole else "d"
+        actual, wanted = result.given(kind), reference.exact(kind)
         limit = 0.0 if kind == "q" else allowed
         why = _core.mismatch(actual, wanted, limit, what=result.place)
         if why and limit and index < len(native) and native[index].shape == reference.shape:
@@ -256,9 +277,9 @@ def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, n
 
 
 def _stray(native: Value, reference: Value) -> float:
-    if native.content == reference.content:
+    if native.kind == reference.kind and native.content == reference.content:
         return 0.0
-    rounded, exact = native.values().astype(np.float64), reference.values().astype(np.float64)
+    rounded, exact = native.exact("d"), reference.exact("d")
     finite = np.isfinite(exact) & np.isfinite(rounded)
     if not finite.any():
         return 0.0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roofbench import _core, _render
-from roofbench._machine import calibrate
+from roofbench._machine import machine
 from roofbench._measure import CaseError, Options, Subject
 from roofbench._result import Result
 
@@ -113,7 +113,7 @@ def compare(
         if trial.verdict is None and looks < len(sequential.LOOKS):
             sequential.look([trial], 1.0)
         for index, side in enumerate(sides):
-            results[index] = _attempt(side, lambda side: side.check_after(math.exp(trial.base[-1])), results[index])
+            results[index] = _attempt(side, Subject.check_after, results[index])
     judgement = trial.judgement()
     verdict = judgement.verdict.value if all(result.ok for result in results) else "FAILED"
     return Comparison(verdict, results[0], results[1], judgement, trial.pairs)
@@ -123,7 +123,7 @@ def _prepared(side: Subject) -> None:
     side.expect()
     cost = side.options.cost()
     if cost is not None and side.options.roofs:
-        calibrate(cost)
+        machine().calibrate(cost)
     side.check_before()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ half: the sampler, roofs, conditions, work formulas, statistics and counters of the roofbench program.
+"""The C++ half: the sampler, roofs, work formulas, comparison and counters of the roofbench program.
 
 Dtypes are the program's names: "fp32", "tf32", "bf16", "fp16", "int8", "fp8". Times are in seconds, rates per second.
 A bad argument raises ValueError with what is valid.
@@ -25,12 +25,11 @@ class Cost:
         bytes_written: float = 0,
         bytes_updated: float = 0,
         resident_bytes: float | None = None,
-        component: str = "",
     ) -> None:
         """`bytes_updated` are changed in place: each is read once and written once.
 
         `resident_bytes`, by default all bytes, is the memory alive at the peak of a step; warm work is compared with
-        the cache that holds it. `component` names the phase of the step that the work belongs to.
+        the cache that holds it.
         """
 
     @property
@@ -49,8 +48,6 @@ class Cost:
     def bytes_updated(self) -> float: ...
     @property
     def resident_bytes(self) -> float: ...
-    def of_component(self, component: str) -> Cost:
-        """The operations of one component alone."""
     def repeated(self, times: float) -> Cost:
         """The same work several times: operations repeat, resident memory does not grow."""
     def __add__(self, other: Cost) -> Cost: ...
@@ -121,26 +118,6 @@ def decoder_prefill(model: str, precision: str, prompt: float, *, batch: float =
 def decoder_decode(model: str, precision: str, depth: float, *, batch: float = 1) -> Cost:
     """One token of each sequence with `depth` tokens in the cache before it."""
 
-# Statistics (lib/timing). An empty sequence raises ValueError.
-
-class Summary:
-    samples: int
-    median: float
-    mean: float
-    stddev: float
-    min: float
-    p95: float
-    ci: float
-    """Half-width of the median's 95 % interval over the median, allowing for correlated samples."""
-
-def summarize(values: Sequence[float]) -> Summary: ...
-def median(values: Sequence[float]) -> float: ...
-def quantile(values: Sequence[float], q: float) -> float: ...
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the median of values in the order of measurement, which may be correlated."""
-
-def lag_one_correlation(values: Sequence[float]) -> float: ...
-
 # Right or wrong (the rule of lib/workload/tolerance.h).
 
 def relative_tolerance(dtype: str, *, reduction: float = 1, roundings: float = 1, amplification: float = 1) -> float:
@@ -153,46 +130,11 @@ def relative_tolerance(dtype: str, *, reduction: float = 1, roundings: float = 1
 def mismatch(result: object, reference: object, tolerance: float, *, what: str = "result") -> str:
     """Why the result is wrong; "" where it matches the reference within the tolerance, as the program judges.
 
-    Both are C-contiguous buffers (PEP 3118, so numpy arrays) of float64 with the same shape. With tolerance 0, int64
-    buffers are compared exactly.
+    Both are C-contiguous buffers (PEP 3118, so numpy arrays) of float64 with the same shape; the result may be float32.
+    With tolerance 0, int64 buffers are compared exactly.
     """
 
-# The machine and its roofs (lib/hardware).
-
-class Reading:
-    """One way to reach a roof. Picklable as its tuple."""
-
-    roof: str
-    """ "read", "copy", "update", "write", "fp32", "bf16", …"""
-    variant: str
-    rate: float
-    best: bool
-    slow: float
-    """A tenth of the rounds were slower; 0: unknown."""
-    fast: float
-    def __init__(
-        self, roof: str, variant: str, rate: float, best: bool = False, slow: float = 0, fast: float = 0
-    ) -> None: ...
-
-class Conditions:
-    """The state of the machine while a step was sampled."""
-
-    stolen_share: float
-    """Share of the processors' time that the hypervisor took."""
-    others_share: float
-    """Share that other programs used."""
-    throttled: bool
-
-class Chunk:
-    """Samples between two probes of the roof."""
-
-    first_sample: int
-    samples: int
-    median_seconds: float
-    roof_rate: float
-    """Mean of the probe before and the probe after; 0: unknown."""
-
-StopReason = Literal["converged", "max_samples", "max_time", "max_wall", "interrupted"]
+# The machine and its roofs (lib/hardware), and the sampler (lib/timing).
 
 class SampleOptions:
     """When to stop. The defaults are the program's. Any of the fields is a keyword of the constructor."""
@@ -201,8 +143,6 @@ class SampleOptions:
     """Exactly this many steps before the samples; None: until chunk medians are flat."""
     min_samples: int
     max_samples: int
-    least_samples: int
-    """Taken regardless of the time limits."""
     exact_samples: bool
     """Take exactly max_samples."""
     max_time: float
@@ -210,126 +150,73 @@ class SampleOptions:
     max_wall: float
     """Seconds of everything."""
     max_warmup_time: float
-    target_ci: float
-    chunk_seconds: float
     roof_share: float
     """Share of the time for roof probes; 0: none, and no roof."""
     def __init__(self, **fields: Any) -> None: ...
 
 class Measurement:
-    """Everything that sampling a step gave."""
+    """Everything that sampling a function gave."""
 
     seconds: list[float]
-    """Of one step, in the order of measurement."""
-    phase_seconds: list[list[float]]
-    """[phase][sample]."""
-    chunks: list[Chunk]
-    steps_per_sample: int
-    warmup_steps: int
-    first_step_seconds: float
-    cpu_seconds_per_step: float
-    stop: StopReason
-    summary: Summary
-    conditions: Conditions
-    phases: list[str]
-    cost: Cost
+    """Of one call, in the order of measurement."""
+    median: float
+    interval: tuple[float, float]
+    """95 % interval of the median, which allows for correlated samples."""
+    processor_seconds: float
+    """Of one call, all threads together."""
     roof_name: str
     """ "memory", "caches (1024 KiB)", "bf16 arithmetic", …; "" without a roof."""
-    roof_ratios: list[float]
-    """A chunk's time at the roof probed with it, over its time."""
-    roof: float | None
-    """Their median: the counter `roof`. None: unknown, or `disturbed`."""
-    disturbed: bool
-    """The step ran above the roof probed with it, so something slowed the probes."""
-    impossible: str
-    """The message of a step so far above its roof that its cost must be wrong, or work is skipped; "" otherwise."""
     noise: list[str]
     """Reasons why it is noisy: "ci", "drift", "others", "stolen"."""
+    impossible: str
+    """The message of a call so far above its roof that its cost must be wrong, or work is skipped; "" otherwise."""
+    raised: Exception | None
+    """What the function raised after the first chunk of samples; all finished chunks are here."""
     last_result: Any
     """What the last timed call returned: check it, it is what was measured."""
-    last_call: int
-    """The index in `calls` of that call."""
-    def counters(self, *, reference: str = "a100-sxm4-40gb") -> dict[str, float]:
+    def counters(self) -> dict[str, float]:
         """The program's counters ("FLOP/s", "roof", "ci", "noisy", …), those that apply."""
-    def journal_line(
-        self,
-        name: str,
-        axes: Mapping[str, object],
-        *,
-        repetition: int = 0,
-        reference: str = "a100-sxm4-40gb",
-        figures: Mapping[str, float] = ...,
-    ) -> str:
-        """A line of the journal as JSON text; `figures` are further counters of the table."""
-    def row(
-        self,
-        name: str,
-        axes: Mapping[str, object],
-        *,
-        family_index: int = 0,
-        repetition: int = 0,
-        reference: str = "a100-sxm4-40gb",
-        figures: Mapping[str, float] = ...,
-    ) -> str:
-        """The row of a result as JSON text, as the program writes it."""
+    def journal_line(self, name: str, axes: Mapping[str, object], *, repetition: int = 0, failure: str = "") -> str:
+        """A line of the journal as JSON text; with a `failure`, that of a failed case with the samples before it."""
 
 class Machine:
     """The processors as a device. One a process is enough: it keeps the measured roofs."""
 
     def __init__(self, threads: int = 0) -> None:
         """`threads` of the roof probes; 0: one for each processor that this process may run on."""
-    @property
-    def name(self) -> str: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def last_level_cache_bytes(self) -> float: ...
-    def free_memory_bytes(self) -> float: ...
     def context(self) -> dict[str, str]:
         """Facts for the context of results: device, device_arch, cpu_isa, governor, …, with the program's keys."""
     def supports(self, dtype: str) -> bool:
         """Whether the hardware has arithmetic in this precision."""
-    def calibrate(self, cost: Cost) -> float:
-        """Measures the roofs that the cost needs and that are not known, about 0.1 to 1 s.
-
-        Returns the share of the processors that others used meanwhile.
-        """
-    def restore(self, readings: Sequence[Reading]) -> None:
-        """Takes roofs from an earlier process on this machine; a stream is probed before it is believed."""
-    def readings(self) -> list[Reading]: ...
-    def peaks(self) -> dict[str, float]:
-        """The best known rates: by dtype and "read", "copy", "update", "write"."""
     def add_compute_probe(self, dtype: str, name: str, flops: float, step: Callable[[], object]) -> None:
-        """Adds a way to the arithmetic roof, a library's matrix product of `flops`; call it before `calibrate`."""
-    def roof_seconds(self, cost: Cost, *, cold: bool = True) -> float | None:
-        """The time that the calibrated roofs allow; None: unknown."""
-    def others_share(self, seconds: float) -> float:
-        """Share of the processors' time that others take over the next seconds."""
-    def evict(self, ranges: Sequence[tuple[int, int]]) -> int:
-        """Evicts memory ranges (address, bytes) from all caches; returns the bytes."""
+        """Adds a way to the arithmetic roof, a library's matrix product of `flops`; call it before `reuse_roofs`."""
+    def reuse_roofs(self, library: str) -> None:
+        """Takes the roofs that an earlier process or the program kept on this machine, and keeps those of this one.
+
+        `library` names the added probes with their versions: arithmetic roofs are kept for each of them apart.
+        """
+    def calibrate(self, cost: Cost) -> None:
+        """Measures the roofs that the cost needs and that are not known, about 0.1 to 1 s."""
     def sample(
         self,
-        step: Callable[..., object],
-        calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = ...,
+        function: Callable[..., object],
+        arguments: tuple[Any, ...] = ...,
         *,
         cost: Cost | None = None,
         cold: bool = True,
         operands: Sequence[tuple[int, int]] = (),
-        phases: Sequence[str] = (),
         options: SampleOptions | None = None,
         before_step: Callable[[], object] | None = None,
         interrupted: Callable[[], bool] | None = None,
     ) -> Measurement:
-        """Warms up, then takes samples with roof probes between them until the median is known.
+        """Warms up, then takes samples of `function(*arguments)` with roof probes between them until the median is
+        known. Without a cost there is no roof.
 
-        Each step is `step(*args, **kwargs)` with the next of `calls` in turn; by default one call without arguments.
-        With `phases`, `step(mark, *args, **kwargs)` calls mark(i) at the end of phase i, as its last action for the
-        last phase. Without a cost there is no roof.
-
-        `operands` are memory ranges (address, bytes) of a cold step: their lines are evicted before each step, untimed,
-        and each sample is then one step. `before_step` is called before that, untimed too. `cold` selects the roof:
-        memory, or for warm work the cache that holds its resident bytes. `interrupted` is polled between chunks; a true
-        ends sampling. Exceptions of the step and KeyboardInterrupt pass through.
+        `operands` are memory ranges (address, bytes): their lines are evicted before each call, untimed, and each
+        sample is then one call. `before_step` is called before that, untimed too. `cold` selects the roof: memory, or
+        for warm work the cache that holds its resident bytes. `interrupted` is polled between chunks; a true ends
+        sampling.
+        KeyboardInterrupt passes through, and so do other exceptions before there are samples; a later one is `raised`.
         """
 
 # Results (lib/results), which the program and its reports share.
@@ -350,12 +237,8 @@ def rows(lines: Sequence[str], axes: Mapping[str, object], *, family_index: int 
 def contract() -> str:
     """The schema's version and the table of counters as JSON text: `roofbench --describe=json` without families."""
 
-def explain_counters() -> str: ...
 def human_time(seconds: float) -> str:
     """ "12.3 µs" """
-
-def human_bytes(size: float) -> str:
-    """ "1.50 GiB" """
 
 def human_rate(per_second: float, unit: str) -> str:
     """ "12.3 GB/s" """

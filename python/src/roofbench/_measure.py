@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofbench import _check, _core
-from roofbench._arrays import Array, array_of, fresh_values, leaves_of, torch, walk
+from roofbench._arrays import Array, array_of, fresh_values, leaves_of, same_bits, torch, walk
 from roofbench._check import LazyError, Outcome, Reference, Value, Watch, results_of, shares, value_of
-from roofbench._machine import calibrate, context, machine
+from roofbench._machine import machine
 from roofbench._result import Result
 from roofbench.work import Work
 
@@ -25,16 +25,14 @@ if TYPE_CHECKING:
 else:
     from roofbench._arrays import np
 
-__all__ = ["Options", "Subject", "context", "measure"]
-
+_CHECKED = 2  # sets of fresh values that results are checked with
 _SLOW_REFERENCE = 1.0  # seconds: from here on it is computed for one set of fresh values, not two
 _TURNS = 5  # of calls with two sets of values, to find calls that are skipped at random; fewer if they take this long:
 _TURN_SECONDS = 0.2
-_PAIRS = (2, 16)  # fewest and most pairs of calls with new and with the same values
-_PAIR_SECONDS = 0.4  # about so long do they take together
+_PAIRS = 16  # of calls with new and with the same values, unless too many contradict that results are kept:
+_CONTRADICTIONS = 2  # where the call with new values takes less than
+_SLOWER = 1.4  # times as long as the next one; other programs disturb single calls
 _CACHED = 2.0  # the fastest call with new values takes so many times as long as the fastest repeated one
-_ROUNDS = 3  # of pairs that must all agree: other programs slow single calls
-_SLOWER, _MOSTLY = 1.4, 0.6  # and by so much at least in this share of the pairs
 _LEAST_CALL = 2e-6  # seconds of a call that is long enough to compare
 
 
@@ -115,6 +113,8 @@ class Subject:
         self._renewed = _renewable(plain, arguments)
         self._overlap = _overlap(self._arrays)
         self._watch = Watch(options.reference)
+        self._gently = False  # how fresh values differ from the originals
+        self._sets: dict[int, list[NDArray[Any]]] = {}  # of the checks, by number
         self._expected: dict[int, _Expected] = {}  # by the number of the set of values; 0: the originals
 
     # Values.
@@ -130,21 +130,26 @@ class Subject:
     def restore(self) -> None:
         self._write(self._originals)
 
-    def _set(self, number: int, gently: bool) -> list[NDArray[Any]]:
+    def _set(self, number: int) -> list[NDArray[Any]]:
         """The values of a set: the same number gives the same values."""
-        if number == 0:
+        if number == 0 or not (self._renewed or self.options.inputs):
             return self._originals
+        if number > _CHECKED:  # each call of a pair follows the same work
+            return self._made(number)
+        if number not in self._sets:
+            self._sets[number] = self._made(number)
+        return self._sets[number]
+
+    def _made(self, number: int) -> list[NDArray[Any]]:
         if self.options.inputs is not None:
             made = list(self.options.inputs(self.seed + number))
             given = [array.read() for index, item in enumerate(made) for array in walk(item, f"input {index}")]
             if [one.shape for one in given] != [array.data.shape for array in self._arrays]:
                 raise ValueError(f"inputs({self.seed + number}) does not give arrays of the arguments' shapes")
             return given
-        if not self._renewed:
-            return self._originals
         random = np.random.default_rng([self.seed, number])
         return [
-            fresh_values(array, original, random, gently) if array in self._renewed else original
+            fresh_values(array, original, random, self._gently) if array in self._renewed else original
             for array, original in zip(self._arrays, self._originals, strict=True)
         ]
 
@@ -157,17 +162,24 @@ class Subject:
             raise CaseError(fake)
         if self.options.reference is None:
             self.notes.append("not checked: no reference")
-            self._gently = False
             return
         begin = time.monotonic()
-        self._expected[0] = self._expectation(0, gently=False)
+        self._write(self._originals)
+        self._expected[0] = self._expectation(self._native())
         slow = time.monotonic() - begin > _SLOW_REFERENCE
-        self._gently = not self._suits(self._set(1, gently=False))
-        if self._gently and not self._suits(self._set(1, gently=True)):
+        native = self._suited()
+        if native is None:
+            self._gently = True
+            self._sets.clear()
+            native = self._suited()
+        if native is None:
             self.notes.append("no fresh values: the reference takes no others; pass inputs=")
             self._renewed = []
-        for number in (1,) if slow else (1, 2):
-            self._expected[number] = self._expectation(number, self._gently)
+        else:
+            self._expected[1] = self._expectation(native)
+        if native is not None and not slow:
+            self._write(self._set(2))
+            self._expected[2] = self._expectation(self._native())
         self.restore()
         self.checked = True
 
@@ -176,27 +188,30 @@ class Subject:
         leaves = self._leaves if self.options.grads else []
         return Reference(self.options.reference, self._arguments, self.options.mutates, leaves)
 
-    def _suits(self, values: list[NDArray[Any]]) -> bool:
-        """Whether the reference takes the values, and gives no new infinities or NaNs."""
-        self._write(values)
+    def _suited(self) -> Outcome | None:
+        """What the reference gives for the values of set 1, which then are those of the arrays; None if it does not
+        take them, or gives new infinities or NaNs."""
+        self._write(self._set(1))
         try:
-            finite = self._reference().compute(double=False).is_finite()
+            native = self._reference().compute(double=False)
         except Exception:
-            return False
+            return None
         usual = self._expected[0].native.is_finite()
-        return all(now or not before for now, before in zip(finite, usual, strict=True))
+        suits = all(now or not before for now, before in zip(native.is_finite(), usual, strict=True))
+        return native if suits else None
 
-    def _expectation(self, number: int, gently: bool) -> _Expected:
-        self._write(self._set(number, gently))
-        reference = self._reference()
+    def _native(self) -> Outcome:
         try:
-            native = reference.compute(double=False)
+            return self._reference().compute(double=False)
         except LazyError as error:
             raise CaseError(f"the reference: {error}") from error
         except Exception as error:
             raise CaseError(f"the reference raised {_text(error)}") from error
+
+    def _expectation(self, native: Outcome) -> _Expected:
+        """For the values that the arrays hold."""
         try:
-            exact = reference.compute(double=True)
+            exact = self._reference().compute(double=True)
         except Exception:
             exact = native
             self.notes.append("the reference does not take double precision")
@@ -223,10 +238,11 @@ class Subject:
             raise CaseError(str(error)) from error
         except TypeError as error:
             raise CaseError(f"the result cannot be read: {error}") from error
-        given = self._outcome(results)
+        found, mutated, grads = ([value_of(one) for one in group] for group in self._held(results))
+        given = Outcome(found, mutated, grads)
         working = self._watch.working_thread()
         time.sleep(0.001)  # other threads may run
-        if given != self._outcome(results):
+        if not given.is_still_in(self._held(results)):
             raise CaseError("the result changed after the call had returned: its work was not timed")
         if working:
             raise CaseError(working)
@@ -252,17 +268,14 @@ class Subject:
                 ):
                     raise CaseError(f"{result.where} is memory of {array.where}, where the reference makes a new array")
 
-    def _outcome(self, results: Sequence[Array | Value]) -> Outcome:
+    def _held(self, results: Sequence[Array | Value]) -> tuple[Sequence[Array | Value], ...]:
+        """What a call gave: results, changed arguments and gradients."""
         grads = [leaf.grad for leaf in self._leaves if leaf.grad is not None] if self.options.grads else []
-        return Outcome(
-            [value_of(result) for result in results],
-            [value_of(array) for array in self._mutated],
-            [value_of(array_of(grad, "gradient")) for grad in grads],
-        )
+        return results, self._mutated, [array_of(grad, "gradient") for grad in grads]
 
     def _find_mutation(self) -> None:
         for array, before in zip(self._arrays, self._values, strict=True):
-            if array not in self._mutated and array.read().tobytes() != before.tobytes():
+            if array not in self._mutated and not same_bits(array.data, before):
                 raise CaseError(f"the function changed {array.where}; if it should, declare mutates=")
 
     # Calls.
@@ -275,7 +288,7 @@ class Subject:
             leaf.grad = None
 
     def _sample(self, **fields: Any) -> _core.Measurement:
-        """The only way to the function. Raises CaseError if it raises."""
+        """The only way to the function. Raises CaseError if it raises before there are samples."""
         listed = zip(self._arrays, self._values, strict=True)
         self._to_restore = [(array, content) for array, content in listed if array in self._mutated]
         if not self.options.grads:
@@ -285,7 +298,7 @@ class Subject:
         try:
             return machine().sample(
                 self.function,
-                [(self._arguments, {})],
+                self._arguments,
                 cost=None if single else self.options.cost(),
                 cold=self.options.cache == "cold",
                 operands=self._operands if single or self.options.cache == "cold" else (),
@@ -298,17 +311,18 @@ class Subject:
 
     def call(self, number: int) -> float:
         """Seconds of one checked call with the values of a set."""
-        self._write(self._set(number, self._gently))
+        self._write(self._set(number))
         measured = self._sample(**_ONE)
         if self.first_call is None:
             self.first_call = measured.seconds[0]
         self._verify(measured.last_result, number)
         return measured.seconds[0]
 
-    def _time(self, number: int) -> float:
-        """The same, not checked."""
-        self._write(self._set(number, self._gently))
-        return self._sample(**_ONE).seconds[0]
+    def _processor_seconds(self, number: int) -> float:
+        """Of an unchecked call with the values of a set. On a busy machine they change less than the time does: a
+        process that waits for a processor uses none."""
+        self._write(self._set(number))
+        return self._sample(**_ONE).processor_seconds
 
     def check_before(self) -> None:
         """The first calls. Raises CaseError."""
@@ -324,6 +338,8 @@ class Subject:
 
     def judge(self, measured: _core.Measurement) -> None:
         """Raises CaseError if the samples do not count."""
+        if measured.raised is not None:
+            raise CaseError(f"the function raised {_text(measured.raised)}")
         compiled = _check.recompilations() - self._compiled
         self._verify(measured.last_result, 0)
         if compiled:
@@ -336,7 +352,7 @@ class Subject:
         self.judge(measured)
         return measured
 
-    def check_after(self, median: float) -> None:
+    def check_after(self) -> None:
         """Calls with fresh values in the same memory, some of them twice. Raises CaseError."""
         if not self._renewed:
             return
@@ -346,20 +362,22 @@ class Subject:
                 self.call(number)
             if turn and time.monotonic() - begin > _TURN_SECONDS:
                 break
-        pairs = int(min(max(_PAIR_SECONDS / 2 / max(median, 1e-9), _PAIRS[0]), _PAIRS[1]))
-        ratio = 0.0
-        for turn in range(_ROUNDS):
-            first = 3 + turn * pairs
-            times = [(self._time(number), self._time(number)) for number in range(first, first + pairs)]
+        self._find_kept_results()
+
+    def _find_kept_results(self) -> None:
+        """Raises CaseError if call after call with new values works much longer than the next one with the same."""
+        times: list[tuple[float, float]] = []
+        for number in range(_CHECKED + 1, _CHECKED + 1 + _PAIRS):
+            times.append((self._processor_seconds(number), self._processor_seconds(number)))
             new, same = map(min, zip(*times, strict=True))
-            slower = sum(one > _SLOWER * other for one, other in times)
-            if new < _LEAST_CALL or new < _CACHED * same or slower < _MOSTLY * pairs:
+            contradictions = sum(one < _SLOWER * other for one, other in times)
+            if new < _LEAST_CALL or contradictions > _CONTRADICTIONS:
                 return
-            ratio = new / max(same, 1e-9)
-        raise CaseError(
-            f"a call with new values takes {ratio:.1f} times as long as the next one with the same values:"
-            " results are kept, not computed"
-        )
+        if new > _CACHED * same:
+            raise CaseError(
+                f"a call with new values takes {new / max(same, 1e-9):.1f} times as long as the next one with the same"
+                " values: results are kept, not computed"
+            )
 
     def result(self, measured: _core.Measurement | None, failure: str) -> Result:
         notes = tuple(dict.fromkeys(self.notes))
@@ -478,11 +496,11 @@ def measure(
         try:
             case.expect()
             if cost is not None and roofs:
-                calibrate(cost)
+                machine().calibrate(cost)
             case.check_before()
             measured = case.samples()
             case.judge(measured)
-            case.check_after(measured.summary.median)
+            case.check_after()
         except CaseError as failure:
             return case.result(measured, str(failure))
     return case.result(measured, "")

@@ -50,18 +50,17 @@ class Result:
 
     @property
     def median(self) -> float | None:
-        return self.measurement.summary.median if self.measurement else None
+        return self.measurement.median if self.measurement else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Of the median, at 95 %; None with fewer than six samples."""
-        samples = self.samples
-        return _core.median_interval(samples) if len(samples) >= _FEWEST_SAMPLES else None
+        return self.measurement.interval if self.measurement and len(self.samples) >= _FEWEST_SAMPLES else None
 
     @property
     def roof(self) -> float | None:
         """The time that the roof allows over the median; None without `work` or if it is unknown."""
-        return self.measurement.roof if self.measurement and self.ok else None
+        return self.counters.get("roof") if self.ok else None
 
     @property
     def roof_name(self) -> str:
@@ -118,10 +117,10 @@ class Result:
 
     def line(self, *, repetition: int = 0) -> dict[str, Any]:
         """The line of a journal."""
-        if self.measurement is None or self.failure:
+        if self.measurement is None:
             text = _core.unmeasured_line(self.name, self.axes, "failed", self.failure, repetition=repetition)
         else:
-            text = self.measurement.journal_line(self.name, self.axes, repetition=repetition)
+            text = self.measurement.journal_line(self.name, self.axes, repetition=repetition, failure=self.failure)
         parsed: dict[str, Any] = json.loads(text)
         return parsed
 

@@ -268,7 +268,7 @@ class Journal:
 
 def facts_of(program: str, folder: Path) -> dict[str, str]:
     """The context of a result: the machine, and the program with the commit that its folder is at."""
-    from roofbench._measure import context
+    from roofbench._machine import context
 
     git = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"]
     found = ""
