@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from built_program import ROOT, TINY, Run
+from built_program import QUICKLY, ROOT, TINY, Run
 
 FLAGS = (*TINY, "--threads=1")
 
@@ -141,6 +141,30 @@ def test_names_are_escaped(program: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=False, timeout=600)
     assert b"\\x1b[31mred" in done.stdout + done.stderr
     assert b"\x1b" not in done.stdout + done.stderr
+
+
+def test_a_compiled_package_of_another_user_is_refused(program: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("chown needs root")
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\ntouch "$2"\n')
+    python.chmod(0o755)
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "ROOFBENCH_PYTHON": str(python)}
+    command: list[str | Path] = [
+        program,
+        "--benchmark_filter=^softmax/impl:compiled/.*d:4096",
+        "--suite=standard",
+        *QUICKLY,
+    ]
+
+    def reason() -> str:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        return " ".join(done.stdout.split())
+
+    assert "cannot be loaded" in reason(), "the empty package of this user is opened"
+    (package,) = (tmp_path / "roofbench" / "compiled").glob("*.pt2")
+    os.chown(package, 65534, 65534)
+    assert f"{package} belongs to another user" in reason()
 
 
 def test_modules_of_the_current_folder_are_not_run(tmp_path: Path) -> None:

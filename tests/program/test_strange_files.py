@@ -132,15 +132,34 @@ def test_a_prompt_without_end_is_refused(program: Path, tmp_path: Path) -> None:
     assert_refused(done, "--prompt_ids=-: standard input does not end after the 64.0 MiB")
 
 
-@pytest.mark.parametrize("megabytes", [100, 600])
-def test_little_memory_is_reported(program: Path, megabytes: int) -> None:
+def test_a_checkpoint_cut_short_while_it_is_read_fails_the_case(program: Path, tmp_path: Path) -> None:
+    """The prompt is longer than a pipe holds: once it is written, the program has opened the checkpoint."""
+    checkpoint = strange_folder.write(tmp_path)
+    weights = checkpoint / "model.safetensors"
+    size = weights.stat().st_size
+    command = [str(program), *COMPLETE, f"--checkpoint={checkpoint}", "--prompt_ids=-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin
+        running.stdin.write("1,2" + "\n" * (1 << 20))
+        os.truncate(weights, size - 4)
+        out, _ = running.communicate(timeout=600)
+    assert running.returncode == 1, out
+    (case,) = json.loads(out)["benchmarks"]
+    why = f"{weights}: became shorter while it was read: it ends at byte {size - 4} of the {size} that it had"
+    assert why in case["error_message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "megabytes"), [(resource.RLIMIT_DATA, 100), (resource.RLIMIT_DATA, 600), (resource.RLIMIT_AS, 600)]
+)
+def test_little_memory_is_reported(program: Path, kind: int, megabytes: int) -> None:
     """With any amount of memory: the cases run, are skipped or fail with a reason, or a line reports that it is not
     enough.
     """
     limit = megabytes << 20
 
     def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        resource.setrlimit(kind, (limit, limit))
 
     command = [str(program), *TINY, "--threads=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, preexec_fn=limited)
