@@ -180,7 +180,42 @@ def decoder(tokens: Tensor, positions: Tensor, epsilon: Tensor, *rest: Tensor) -
     return product(norm(x[:, -1], last_norm), head).float()
 
 
-OPERATIONS: dict[str, Callable[..., Tensor]] = {
+def transformer(tokens: Tensor, targets: Tensor, cosines: Tensor, sines: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    """The loss of a transformer in training, and the logits of each sequence's last token [batch, 1, vocab].
+
+    `rest`: the embedding; of each block the weight of a norm, query, key, value and output, the weight of a norm, gate,
+    up and down; the weight of the last norm, and the head.
+    """
+    functional = the_torch().nn.functional
+
+    def norm(x: Tensor, weight: Tensor) -> Tensor:
+        return functional.rms_norm(x, weight.shape, weight, LAYER_EPS)
+
+    def heads(x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, 2 * cosines.shape[1])).transpose(1, 2)
+
+    embedding, *blocks, last_norm, head = rest
+    x = functional.embedding(tokens, embedding)
+    for first in range(0, len(blocks), 9):
+        attention_norm, query, key, value, output, feed_forward_norm, gate, up, down = blocks[first : first + 9]
+        y = norm(x, attention_norm)
+        q, k = (rotated(heads(functional.linear(y, weight)), cosines, sines) for weight in (query, key))
+        v = heads(functional.linear(y, value))
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + functional.linear(attended.transpose(1, 2).flatten(2), output)
+        y = norm(x, feed_forward_norm)
+        x = x + functional.linear(functional.silu(functional.linear(y, gate)) * functional.linear(y, up), down)
+    logits = functional.linear(norm(x, last_norm), head)
+    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), logits[:, -1:]
+
+
+def transformer_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    torch = the_torch()
+    with torch.autocast(tensors[0].device.type, dtype=torch.bfloat16):
+        return transformer(*tensors)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
     "gemv": linear,
     "gemv_int8": linear_int8,
     "gather_gemv": gather_linear,
@@ -193,6 +228,8 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "mlp_layer_norm": mlp,
     "mlp_layer_norm_gelu": mlp_gelu,
     "decoder": decoder,
+    "transformer": transformer,
+    "transformer_bf16_autocast": transformer_autocast,
 }
 
 # Compiled in two parts, as torch.compile does: NAME_forward returns the result and the saved tensors; NAME_backward

@@ -41,7 +41,8 @@ def _filter(pattern: str) -> str:
 
 def _training(dtypes: str, **axes: str) -> tuple[str, ...]:
     """Flags of training steps with the axes of the published script."""
-    published = {"size": "small", "context": "128", "pass": "forward_backward", "warmup": "5"} | axes
+    published = {"size": "small", "context": "128", "pass": "forward_backward", "warmup": "5"}
+    published |= {"parallel": "none", "ranks": "1", **axes}
     return (
         _filter(f"^train_step/impl:eager/.*dtype:{dtypes}/warmup:"),
         *(f"--axis=train_step.{axis}={values}" for axis, values in published.items()),
@@ -100,7 +101,7 @@ EXPERIMENTS = (
         "lecture",
         "square products, and an MLP in each of its four sweeps, warm: times over those of the sweep's base",
         (
-            _filter("^(matmul/impl:eager/dtype:fp32/n:|mlp/dtype:fp32/)"),
+            _filter("^(matmul/impl:eager/dtype:fp32/n:|mlp/dtype:fp32/.*/d:[0-9]+(/cache:[a-z]+)?$)"),
             *("--axis=matmul.m=n", "--axis=matmul.k=n", "--axis=matmul.cache=warm"),
             "--axis=matmul.n=1024,2048,4096,8192,16384",
         ),
@@ -109,7 +110,7 @@ EXPERIMENTS = (
     Experiment(
         "mlp",
         "the MLP's widths by eager LibTorch, by Inductor, and by our own kernels",
-        (_filter("^mlp/(impl:(compiled|native)/)?dtype:fp32/steps:2/layers:4/batch:256/d:"),),
+        (_filter("^mlp/(impl:(compiled|native)/)?dtype:fp32/steps:2/layers:4/batch:256/d:[0-9]+(/cache:[a-z]+)?$"),),
         (("table", RESULT, "--baseline=impl:eager"),),
     ),
     Experiment(

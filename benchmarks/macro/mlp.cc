@@ -14,10 +14,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "benchmarks/macro/parallel.h"
 #include "lib/aten/precision_scopes.h"
 #include "lib/models/training/transformer_model.h"
 #include "lib/observe/ranges.h"
@@ -48,6 +51,7 @@ struct Network {
   bool autocast = false;
   int64_t steps = 1;
   at::Tensor output = {};
+  std::shared_ptr<models::ParallelRun> shared = {};  // instead of layers, where ranks share the step
 
   at::Tensor Forward(at::Tensor x, RunLayer run = EagerLayer) const {
     for (const Layer& layer : layers) x = run(x, layer.weight, layer.bias);
@@ -62,6 +66,7 @@ struct Network {
   }
 
   void Step(RunLayer run, timing::PhaseMarker& marker) {
+    if (shared != nullptr) return StepParallel(*shared, marker);
     for (int64_t i = 0; i < steps; ++i) {
       observe::Range range(observe::kZeroGradRange);
       ForgetGradients();
@@ -79,11 +84,13 @@ struct Network {
 
   // The output and the gradients of the first and the last layer, which between them depend on every other one.
   std::vector<at::Tensor> Result() const {
+    if (shared != nullptr) return shared->Result();
     return {output.detach(), layers.front().weight.grad(), layers.back().weight.grad(), layers.back().bias.grad()};
   }
 
   // The same of one step on the same weights in double precision.
   std::vector<at::Tensor> Reference() const {
+    if (shared != nullptr) return shared->Reference();
     Network exact{.input = input.to(at::kDouble), .upstream = upstream.to(at::kDouble)};
     for (const Layer& layer : layers) {
       exact.layers.push_back({layer.weight.detach().to(at::kDouble).requires_grad_(true),
@@ -148,20 +155,102 @@ workload::Mlp WorkAt(const Point& at) {
           .compute = DtypesOf(at).compute};
 }
 
+// As ranks share it: with ParallelKind::kTensor, the weights of each other layer are divided by rows, and of the next
+// one by columns, whose products are terms of a sum.
+models::ParallelModel SharedNetwork(const Network& all, RunLayer run, std::vector<Layer> layers,
+                                    const models::ParallelModelOptions& options) {
+  models::ParallelModel model;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool is_first = i % 2 == 0;
+    model.parameters.push_back({layers[i].weight, i, is_first ? 0 : 1});
+    model.parameters.push_back({layers[i].bias, i, is_first ? 0 : models::SharedParameter::kWhole});
+  }
+  const int64_t rows = all.input.size(0) / options.parts;
+  const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, options.part * rows, rows); };
+  model.forward = [=, x = part(all.input), casts = all.autocast, divided = options.ranks > 1, hooks = &options.hooks] {
+    const Autocast guard(casts, x.device().type());
+    at::Tensor y = x;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const Layer& layer = layers[i];
+      y = models::InUnit(*hooks, i, [&] {
+        if (!divided) return run(y, layer.weight, layer.bias);
+        if (i % 2 == 0) return run(hooks->ToShards(y), layer.weight, layer.bias);
+        return at::gelu(hooks->FromShards(at::linear(y, layer.weight)).add(layer.bias));
+      });
+    }
+    return y;
+  };
+  // The gradient of the whole batch is the mean of its parts' gradients.
+  model.backward = [upstream = part(all.upstream), share = 1 / static_cast<double>(rows)](const at::Tensor& y) {
+    y.backward(upstream.mul(share).to(y.scalar_type()));
+  };
+  return model;
+}
+
 Network NetworkAt(const Point& at, Inputs& in) {
   const int64_t width = at.Int("d");
-  Network network{.input = in.Randn({at.Int("batch"), width}),
-                  .upstream = in.Randn({at.Int("batch"), width}),
+  const int64_t rows = at.Int("batch") * BatchParts(at);
+  Network network{.input = in.Randn({rows, width}),
+                  .upstream = in.Randn({rows, width}),
                   .autocast = at.Text("dtype") == kBf16Autocast,
                   .steps = at.Int("steps")};
   // Twice the variance of a linear layer's default keeps GELU's output, and so the gradients, from fading with depth.
   const double scale = std::sqrt(2.0 / static_cast<double>(width));
+  const auto layers = [layers = at.Int("layers"), width, scale](const models::TransformerModel::MakeParameter& make) {
+    std::vector<Layer> made;
+    for (int64_t i = 0; i < layers; ++i) made.push_back({make({width, width}, scale), make({width}, 0.1)});
+    return made;
+  };
+  const models::TransformerModel::MakeParameter make = [&](at::IntArrayRef shape, double deviation) {
+    return in.Randn(shape, workload::Dtype::kFp32, deviation).requires_grad_(true);
+  };
   const observe::Range range(observe::kParametersRange);
-  for (int64_t i = 0; i < at.Int("layers"); ++i) {
-    network.layers.push_back({in.Randn({width, width}, workload::Dtype::kFp32, scale).requires_grad_(true),
-                              in.Randn({width}, workload::Dtype::kFp32, 0.1).requires_grad_(true)});
+  if (ParallelAt(at) == nullptr) {
+    network.layers = layers(make);
+    return network;
   }
+  models::ParallelRun::Options options = ParallelOptions(at);
+  options.passes = network.steps;
+  const RunLayer run = at.Text("impl") == "native" ? models::NativeLinearGelu : EagerLayer;
+  network.shared = std::make_shared<models::ParallelRun>(
+      in.shared_group(),
+      [network, run, layers](const models::ParallelModelOptions& model) {
+        return SharedNetwork(network, run, layers(model.make), model);
+      },
+      make, options);
   return network;
+}
+
+ParallelWork ParallelWorkAt(const Point& at) {
+  constexpr double kBytes = 4;  // fp32
+  const workload::Mlp work = WorkAt(at);
+  const double ranks = at.Number(kRanksAxis);
+  const auto parts = static_cast<double>(ModelParts(at));
+  const double rows = work.batch * work.width * kBytes;
+  const double parameters = work.Parameters() * kBytes;
+  // Without what other ranks have: of weights and their gradients, and of what each other layer keeps for backward.
+  const double elsewhere = (1 - 1 / parts) * (2 * parameters + work.layers * rows);
+  const double other_batches = 2 * (static_cast<double>(BatchParts(at)) - 1) * rows;
+  ParallelWork shared{.cost = workload::Repeated(work.TrainingCost(at.Number("steps")), 1 / parts),
+                      .parameters = parameters,
+                      .activations = 2 * work.layers * rows + 2 * ranks * rows,
+                      .peak = work.ResidentBytes() - elsewhere + other_batches,
+                      .largest_unit = parameters / work.layers,
+                      // One of each pair of layers, forward and backward, but for the input.
+                      .summed = (work.layers - 1) * rows,
+                      .passes = at.Number("steps")};
+  return shared;
+}
+
+absl::Status Supports(const Point& at, const Device& device) {
+  if (absl::Status status = SupportsParallel(at, device); !status.ok() || ParallelAt(at) == nullptr) return status;
+  if (ParallelAt(at)->needs_optimizer) {
+    return absl::UnimplementedError("zero1 divides the state of an optimizer, which mlp has not; train_step has one");
+  }
+  if (at.Text("impl") == "compiled")
+    return absl::UnimplementedError("parallel: needs autograd, impl:compiled has none");
+  if (ModelParts(at) == 1 || (at.Int("layers") % 2 == 0 && at.Int("d") % ModelParts(at) == 0)) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("parallel:tensor divides pairs of layers, and d by ", ModelParts(at)));
 }
 
 // The base point with some of its axes swept.
@@ -177,6 +266,13 @@ GridAxes Sweep(const char* dtype, const Swept& swept, const AxisList& impl = {"e
           {"layers", swept.layers}, {"batch", swept.batch}, {"d", swept.width}};
 }
 
+GridAxes SharedSweep(const AxisList& parallel) {
+  GridAxes grid = Sweep("fp32", {.width = {1024}});
+  grid.emplace_back(kParallelAxis, parallel);
+  grid.emplace_back(kRanksAxis, AxisList{2});
+  return grid;
+}
+
 const Registration kMlp =
     FamilyOf<Network>("mlp", "layers x (Linear d -> d, GELU), forward and backward")
         .Dtypes({"fp32", kBf16Autocast})
@@ -185,8 +281,13 @@ const Registration kMlp =
         .Size("layers")
         .Size("batch")
         .Size("d", "width of every layer")
+        .Axes(ParallelAxes())
         .DefaultCache(kWarm)
-        .Work([](const Point& at) { return WorkAt(at).TrainingCost(at.Number("steps")); })
+        .Work([](const Point& at) {
+          return ParallelAt(at) == nullptr ? WorkAt(at).TrainingCost(at.Number("steps"))
+                                           : ParallelCost(at, ParallelWorkAt(at));
+        })
+        .Supports(Supports)
         .Operands(NetworkAt)
         .Result([](const Network& n) { return n.Result(); })
         .Reference([](const Network& n) { return n.Reference(); })
@@ -198,10 +299,11 @@ const Registration kMlp =
                            .roundings = 4 * at.Number("layers"),
                            .amplification = 4};
         })
-        .Details([](const Point& at, const auto&, Case& built) {
+        .Details([](const Point& at, const std::shared_ptr<Network>& network, Case& built) {
+          built.parameters = WorkAt(at).Parameters();
+          if (network->shared != nullptr) return DescribeParallel(at, ParallelWorkAt(at), network->shared, built);
           built.phases = {"forward", "backward"};
           built.autograd = true;
-          built.parameters = WorkAt(at).Parameters();
         })
         .Impl("eager", [](Network& n, timing::PhaseMarker& marker) { n.Step(EagerLayer, marker); })
         .Impl("compiled", OnCpu(PrepareCompiled))
@@ -222,6 +324,8 @@ const Registration kMlp =
         .Points(Suite::kStandard, Sweep(kBf16Autocast, {.layers = {8, 12, 16, 20}}))
         .Points(Suite::kStandard, Sweep(kBf16Autocast, {.batch = {512, 768, 1024, 1280}}))
         .Points(Suite::kStandard, Sweep(kBf16Autocast, {.width = {256, 512, 1024}}, {"graph"}))
+        .Points(Suite::kStandard,
+                SharedSweep({"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "fsdp", "tensor"}))
         .Growth("steps", 1)
         .Growth("layers", 1)
         .Growth("batch", 1)

@@ -9,9 +9,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "benchmarks/macro/parallel.h"
 #include "lib/aten/attention.h"
 #include "lib/aten/storage_type.h"
 #include "lib/models/training/optimizer.h"
@@ -52,8 +57,15 @@ constexpr OptimizerChoice kOptimizers[] = {
     {"adamw_foreach", workload::OptimizerKind::kAdamWForeach, models::MakeForeachAdamW, models::MakeForeachAdamW},
     {"adamw_fused", workload::OptimizerKind::kAdamW, models::MakeFusedAdamW, models::MakeNativeAdamW}};
 
+// One process, or a rank of several.
+struct Training {
+  std::optional<models::TrainingRun> alone = {};
+  std::shared_ptr<models::ParallelRun> shared = {};
+};
+
 TrainingMode ModeAt(const Point& at) { return RowOf(kPasses, at.Text("pass")).mode; }
 bool IsNative(const Point& at) { return at.Text("impl") == "native"; }
+bool IsCompiled(const Point& at) { return at.Text("impl") == "compiled"; }
 bool TakesMean(const Point& at) { return at.Text("objective") == "mean"; }
 bool IsNaive(const Point& at) { return at.Text("attention") == "naive"; }
 
@@ -70,9 +82,16 @@ workload::Transformer ShapeAt(const Point& at) {
   return shape;
 }
 
-// Only built cases know their device.
+// Of one rank, which has its share of the heads and features. Only built cases know their device.
 workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
-  return {.shape = ShapeAt(at),
+  workload::Transformer shape = ShapeAt(at);
+  const auto parts = static_cast<double>(ModelParts(at));
+  if (parts > 1) {
+    shape.head_size = shape.HeadDim();
+    shape.heads /= parts;
+    shape.d_ff /= parts;
+  }
+  return {.shape = shape,
           .batch = at.Number("batch"),
           .context = at.Number("context"),
           .compute = DtypesOf(at).compute,
@@ -85,56 +104,125 @@ workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
           .composed_norms = on_cpu};
 }
 
-models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
+models::TransformerContext ContextAt(const Point& at, Inputs& in) {
+  return {.heads = static_cast<int64_t>(ShapeAt(at).heads),
+          .attention = IsNaive(at) ? models::Attention::kNaive : models::Attention::kSdpa,
+          .layers = IsNative(at) ? &models::NativeLayers() : &models::EagerLayers(),
+          .loss = TakesMean(at) ? models::Loss::kMeanLogit : models::Loss::kCrossEntropy,
+          .device = in.device().torch_device()};
+}
+
+models::MakeOptimizer OptimizerAt(const Point& at) {
+  if (ModeAt(at) != TrainingMode::kStep) return nullptr;
+  const OptimizerChoice& optimizer = RowOf(kOptimizers, at.Text("optimizer"));
+  return IsNative(at) && WorkAt(at).storage == Dtype::kFp32 ? optimizer.make_native : optimizer.make;
+}
+
+Training TrainingAt(const Point& at, Inputs& in) {
   const workload::TransformerTraining work = WorkAt(at);
   const TrainingMode mode = ModeAt(at);
+  const models::TransformerModel::MakeParameter make = [&](at::IntArrayRef shape, double deviation) {
+    const at::Tensor parameter =
+        deviation > 0 ? in.Randn(shape, work.storage, deviation) : in.Keep(at::ones(shape, StorageType(work.storage)));
+    return parameter.requires_grad_(mode != TrainingMode::kInference);
+  };
+  const auto integers = [&] {
+    return in.Integers(0, at.Int("vocab"), {BatchParts(at) * at.Int("batch"), at.Int("context")});
+  };
+  if (ParallelAt(at) != nullptr) {
+    models::ParallelRun::Options options = ParallelOptions(at);
+    options.make_optimizer = OptimizerAt(at);
+    // An epsilon above the rounding of gradients, which AdamW would otherwise amplify where they are nearly zero.
+    options.settings = {.learning_rate = 1e-4, .epsilon = 1e-6};
+    const at::Tensor tokens = integers();
+    const at::Tensor targets = integers();
+    return {.shared = std::make_shared<models::ParallelRun>(
+                in.shared_group(),
+                models::ParallelTransformer{ShapeAt(at), ContextAt(at, in), work.IsMixed(), tokens, targets}, make,
+                options)};
+  }
   observe::Range range(observe::kParametersRange);
-  models::TransformerModel model(work.shape, at.Int("context"),
-                                 {.heads = static_cast<int64_t>(work.shape.heads),
-                                  .attention = IsNaive(at) ? models::Attention::kNaive : models::Attention::kSdpa,
-                                  .layers = IsNative(at) ? &models::NativeLayers() : &models::EagerLayers(),
-                                  .loss = TakesMean(at) ? models::Loss::kMeanLogit : models::Loss::kCrossEntropy,
-                                  .device = in.device().torch_device()},
-                                 [&](at::IntArrayRef shape, double deviation) {
-                                   const at::Tensor parameter =
-                                       deviation > 0 ? in.Randn(shape, work.storage, deviation)
-                                                     : in.Keep(at::ones(shape, StorageType(work.storage)));
-                                   return parameter.requires_grad_(mode != TrainingMode::kInference);
-                                 });
+  models::TransformerModel model(work.shape, at.Int("context"), ContextAt(at, in), make);
   range.Next(observe::kOptimizerRange);
   // A larger forward is checked on one sequence of the batch: a gradient in double precision takes several steps' time.
   constexpr double kWholeBatchFlops = 1e10;
-  const OptimizerChoice& optimizer = RowOf(kOptimizers, at.Text("optimizer"));
-  const bool ours = IsNative(at) && work.storage == Dtype::kFp32;
   const models::TrainerCheck::Options check{
-      .sequences = work.ForwardMatmulFlops() < kWholeBatchFlops ? at.Int("batch") : 1,
+      // A package is compiled for the whole batch.
+      .sequences = IsCompiled(at) || work.ForwardMatmulFlops() < kWholeBatchFlops ? at.Int("batch") : 1,
       .mode = mode,
-      .make_optimizer = mode != TrainingMode::kStep ? nullptr
-                        : ours                      ? optimizer.make_native
-                                                    : optimizer.make,
+      .make_optimizer = OptimizerAt(at),
       .has_moments = work.HasMoments(),
       .settings = {.learning_rate = 1e-4},
       .reference_type = work.compute == Dtype::kBf16 ? at::kFloat : at::kDouble};
   std::unique_ptr<models::Optimizer> made;
   if (check.make_optimizer != nullptr) made = check.make_optimizer(model.Parameters(), check.settings);
   range.Next("batch");
-  const std::vector<int64_t> batch = {at.Int("batch"), at.Int("context")};
-  const at::Tensor tokens = in.Integers(0, at.Int("vocab"), batch);
-  const at::Tensor targets = in.Integers(0, at.Int("vocab"), batch);
-  return {models::Trainer(std::move(model), std::move(made), work.IsMixed()), tokens, targets, check};
+  const at::Tensor tokens = integers();
+  const at::Tensor targets = integers();
+  return {.alone = models::TrainingRun(models::Trainer(std::move(model), std::move(made), work.IsMixed()), tokens,
+                                       targets, check)};
 }
 
-void Step(models::TrainingRun& training, timing::PhaseMarker& marker) {
-  training.Step([&](models::TrainingPhase phase) { marker.End(static_cast<int>(phase)); });
+ParallelWork ParallelWorkAt(const Point& at) {
+  const workload::TransformerTraining work = WorkAt(at);
+  const workload::TrainingMemory memory = work.Memory(TrainingMode::kStep);
+  const double element = workload::ElementBytes(work.storage);
+  const double logits = work.Tokens() * work.shape.vocab * element;
+  return {.cost = work.Step(ModeAt(at)),
+          .parameters = memory.parameters,
+          .optimizer = memory.optimizer,
+          .activations = memory.activations + 2 * logits,
+          .peak = memory.peak,
+          .largest_unit = std::max(work.shape.vocab * work.shape.d_model,
+                                   work.shape.d_model * (4 * work.shape.d_model + 3 * work.shape.d_ff)) *
+                          element,
+          // The sums of attention and feed-forward layers, forward and backward.
+          .summed = 4 * work.shape.layers * work.Tokens() * work.shape.d_model * element,
+          .updates = true};
+}
+
+void Step(Training& training, timing::PhaseMarker& marker) {
+  if (training.shared != nullptr) return StepParallel(*training.shared, marker);
+  training.alone->Step([&](models::TrainingPhase phase) { marker.End(static_cast<int>(phase)); });
+}
+
+absl::StatusOr<CaseStep> PrepareCompiled(Training& all, const Point& at, Inputs& in) {
+  models::TrainingRun& training = *all.alone;
+  const models::TransformerModel& model = training.trainer().model();
+  std::vector<at::Tensor> constants = {model.rope.cosines(), model.rope.sines()};
+  for (const at::Tensor& parameter : model.Parameters()) constants.push_back(parameter.detach());
+  const auto operands = [constants](const at::Tensor& tokens, const at::Tensor& targets) {
+    std::vector<at::Tensor> tensors = {tokens, targets};
+    tensors.insert(tensors.end(), constants.begin(), constants.end());
+    return tensors;
+  };
+  const char* const name = WorkAt(at).IsMixed() ? "transformer_bf16_autocast" : "transformer";
+  const absl::StatusOr<CompiledOperation> made = CompilePart(name, operands(training.tokens(), training.targets()), in);
+  if (!made.ok()) return made.status();
+  training.trainer().SetInference([operands, run = made->run](const at::Tensor& tokens, const at::Tensor& targets) {
+    return run(operands(tokens, targets));
+  });
+  return CaseStep([&all](timing::PhaseMarker& marker) { Step(all, marker); });
+}
+
+absl::Status SupportsCompiled(const Point& at, const Device& /*device*/) {
+  if (ModeAt(at) != TrainingMode::kInference) {
+    return absl::UnimplementedError(absl::StrCat("pass:", at.Text("pass"),
+                                                 " records gradients, and packages have none; pass:inference is "
+                                                 "compiled"));
+  }
+  if (!TakesMean(at) && !IsNaive(at)) return absl::OkStatus();
+  return absl::UnimplementedError("compiled with attention:sdpa and objective:cross_entropy alone");
 }
 
 // Bytes by purpose, each with its prediction, and parameters by component.
-void DescribeMemory(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {
+void DescribeMemory(const Point& at, const std::shared_ptr<Training>& all, Case& built) {
+  models::TrainingRun* const training = &*all->alone;
   const workload::TransformerTraining work = WorkAt(at, training->device().is_cpu());
   const workload::TrainingMemory predicted = work.Memory(ModeAt(at));
   const auto add = [&](const std::string& component, double expected, double (models::TrainingRun::*measured)() const) {
     if (expected <= 0) return;
-    built.figures.emplace_back(component + "_mem", [=] { return (*training.*measured)(); });
+    built.figures.emplace_back(component + "_mem", [=] { return ((*all->alone).*measured)(); });
     built.AddFigure("predicted_" + component + "_mem", expected);
   };
   add("parameter", predicted.parameters, &models::TrainingRun::ParameterBytes);
@@ -148,7 +236,7 @@ void DescribeMemory(const Point& at, const std::shared_ptr<models::TrainingRun>&
 
 // LibTorch's kernel for a layer's attention, of queries, keys and values as a step has them.
 void DescribeAttention(const Point& at, at::Device device, Case& built) {
-  if (IsNative(at) || IsNaive(at)) return;
+  if (IsNative(at) || IsCompiled(at) || IsNaive(at)) return;
   const workload::TransformerTraining work = WorkAt(at);
   const auto heads = static_cast<int64_t>(work.shape.heads);
   const at::AutoGradMode grad(built.autograd);
@@ -160,7 +248,21 @@ void DescribeAttention(const Point& at, at::Device device, Case& built) {
   built.AddFigure("attention_backend", static_cast<double>(AttentionBackend(x, x, x, std::nullopt, /*causal=*/true)));
 }
 
-void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {
+void Describe(const Point& at, const std::shared_ptr<Training>& all, Case& built) {
+  built.least_samples = 2;
+  if (at.Text("warmup") != "auto") built.warmup_iters = at.Int("warmup");
+  if (all->shared != nullptr) {
+    const workload::TransformerTraining work = WorkAt(at);
+    DescribeParallel(at, ParallelWorkAt(at), all->shared, built);
+    built.parameters = ShapeAt(at).Parameters().Total();
+    const auto parts = static_cast<double>(BatchParts(at));
+    workload::TransformerTraining whole = work;
+    whole.shape = ShapeAt(at);
+    built.model = {
+        .tokens = parts * work.Tokens(), .flops = parts * whole.PalmFlops(ModeAt(at)), .dtype = work.compute};
+    return;
+  }
+  models::TrainingRun* const training = &*all->alone;
   const workload::TransformerTraining work = WorkAt(at, training->device().is_cpu());
   const Pass& pass = RowOf(kPasses, at.Text("pass"));
   built.phases.assign(std::begin(kPhases), std::begin(kPhases) + pass.phases);
@@ -168,17 +270,24 @@ void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& train
   built.cost = work.Step(pass.mode);
   built.parameters = work.shape.Parameters().Total();
   built.model = {.tokens = work.Tokens(), .flops = work.PalmFlops(pass.mode), .dtype = work.compute};
-  built.least_samples = 2;
-  built.effects = [training] { return StepEffects{.overwritten = {training->loss()}, .updated = training->Updated()}; };
-  if (at.Text("warmup") != "auto") built.warmup_iters = at.Int("warmup");
-  DescribeMemory(at, training, built);
+  built.effects = [all] { return StepEffects{.overwritten = {all->alone->loss()}, .updated = all->alone->Updated()}; };
+  DescribeMemory(at, all, built);
   DescribeAttention(at, training->device(), built);
 }
 
-absl::Status SupportsHeads(const Point& at, const Device& /*device*/) {
+absl::Status Supports(const Point& at, const Device& device) {
+  if (absl::Status status = SupportsParallel(at, device); !status.ok()) return status;
+  if (ParallelAt(at) != nullptr && ModeAt(at) != TrainingMode::kStep) {
+    return absl::UnimplementedError("parallel: needs pass:step, whose optimizer ranks update together");
+  }
   const workload::Transformer shape = ShapeAt(at);
   const auto d_model = static_cast<int64_t>(shape.d_model);
   const auto heads = static_cast<int64_t>(shape.heads);
+  const int64_t parts = ModelParts(at);
+  if (heads % parts != 0 || static_cast<int64_t>(shape.d_ff) % parts != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(parts, " ranks cannot divide ", heads, " heads and ", shape.d_ff, " features evenly"));
+  }
   if (d_model % heads == 0 && d_model / heads % 2 == 0) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("d_model ", d_model, " in ", heads, " heads leaves no even head size, which RoPE needs"));
@@ -209,7 +318,7 @@ GridAxes Grid(const AxisList& impl, const AxisList& pass, const AxisList& size, 
 }
 
 const Registration kTrainStep =
-    FamilyOf<models::TrainingRun>("train_step", "a transformer's training step: forward with loss, backward, optimizer")
+    FamilyOf<Training>("train_step", "a transformer's training step: forward with loss, backward, optimizer")
         .Passes(NamesOf(kPasses))
         .Choice("size", NamesOf(workload::kTransformerPresets), "a preset of d_model, d_ff, layers and heads")
         .Size("context", "tokens of a sequence")
@@ -226,15 +335,28 @@ const Registration kTrainStep =
         .Size("d_ff", "", "size")
         .Size("layers", "", "size")
         .Size("heads", "", "size")
+        .Axes(ParallelAxes())
         .DefaultCache(kWarm)
         .LongSteps(10)
-        .Work([](const Point& at) { return WorkAt(at).Step(ModeAt(at)); })
-        .Supports(SupportsHeads)
+        .Work([](const Point& at) {
+          return ParallelAt(at) == nullptr ? WorkAt(at).Step(ModeAt(at)) : ParallelCost(at, ParallelWorkAt(at));
+        })
+        .Supports(Supports)
         .Operands(TrainingAt)
-        .Result([](const models::TrainingRun& training) { return training.Check().Result(); })
-        .Reference([](const models::TrainingRun& training) { return training.Check().Reference(); })
+        .Result([](const Training& training) {
+          return training.shared != nullptr ? training.shared->Result() : training.alone->Check().Result();
+        })
+        .Reference([](const Training& training) {
+          return training.shared != nullptr ? training.shared->Reference() : training.alone->Check().Reference();
+        })
         .Within([](const Point& at) {
           const workload::TransformerTraining work = WorkAt(at);
+          // Against the same sums in another order.
+          if (ParallelAt(at) != nullptr && work.compute == Dtype::kFp32) {
+            return Tolerance{.dtype = work.compute,
+                             .reduction = work.Tokens() * static_cast<double>(BatchParts(at)),
+                             .amplification = 4};
+          }
           return Tolerance{.dtype = work.compute,
                            .reduction = work.Tokens(),
                            .roundings = 10 * work.shape.layers,
@@ -244,6 +366,9 @@ const Registration kTrainStep =
         .Impl("eager", Step)
         .Impl("native", OnCpu(Step))
         .Limits("its products are oneDNN's and its layers our own kernels")
+        .Impl("compiled", OnCpu(PrepareCompiled))
+        .Takes({"fp32", kBf16Autocast, "bf16"}, "the forward pass alone, of fp32 and bf16")
+        .When(SupportsCompiled)
         .Graph()
         .When(SupportsRecordedOptimizer)
         // Steps take seconds, so the quick suite has only the usual eager configuration and the native one.
@@ -252,11 +377,14 @@ const Registration kTrainStep =
         .Points(Suite::kStandard, Grid({"eager"}, {kForwardBackward}, kSmall, kContexts, kStoredInFp32))
         .Points(Suite::kStandard,
                 Grid({"eager", "native"}, {kInference, kForward, kStep}, kSmall, kContexts, kStoredInFp32))
+        .Points(Suite::kStandard, Grid({"compiled"}, {kInference}, kSmallest, {128, 512}, kStoredInFp32))
         .Points(Suite::kStandard, Grid({"eager"}, {kStep}, kSmallest, {128}, {"fp32"}, {{"warmup", {0, 1, 2, 5}}}))
         .Points(Suite::kStandard,
                 Grid({"eager"}, {kStep}, kSmallest, {128, 1024}, {"fp32"}, {{"attention", {"naive"}}}))
         .Points(Suite::kStandard, Grid({"eager"}, {kStep}, kSmallest, {128}, {"fp32"},
                                        {{"optimizer", {"sgd", "adamw", "adamw_foreach"}}}))
+        .Points(Suite::kStandard, Grid({"eager"}, {kStep}, kSmallest, {128}, {"fp32"},
+                                       {{kParallelAxis, NamesOf(models::kParallelRows)}, {kRanksAxis, {2}}}))
         .Points(Suite::kFull, Grid({"eager"}, NamesOf(kPasses), kSizes, kContexts, kStoredInFp32))
         .Points(Suite::kFull, Grid({"eager"}, {kStep}, kSizes, {512}, {"tf32", "bf16"}))
         .Points(Suite::kFull, Grid({"native", "graph"}, {kStep}, kSizes, {128, 1024}, kStoredInFp32));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/ranks/group.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <stdexcept>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,10 +15,16 @@
 #ifdef USE_C10D_GLOO
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
 #endif
 
 namespace roofbench::ranks {
 namespace {
+
+class Ended final : public Work {
+ public:
+  void Wait() override {}
+};
 
 class Alone final : public Group {
  public:
@@ -48,6 +57,62 @@ class Alone final : public Group {
 #ifdef USE_C10D_GLOO
 constexpr int kTag = 0;
 
+// Gloo's own exceptions are runtime errors; those of wrong arguments are not.
+template <typename Call>
+auto Guarded(const char* name, int rank, Call call) try {
+  return call();
+} catch (const std::runtime_error& error) {
+  throw ContactLost(absl::StrCat(name, " failed on rank ", rank, ": ", error.what()));
+}
+
+class Begun final : public Work {
+ public:
+  Begun(const char* name, int rank, c10::intrusive_ptr<c10d::Work> work)
+      : name_(name), rank_(rank), work_(std::move(work)) {}
+  void Wait() override {
+    Guarded(name_, rank_, [&] { return work_->wait(); });
+  }
+
+ private:
+  const char* const name_;
+  const int rank_;
+  const c10::intrusive_ptr<c10d::Work> work_;
+};
+
+class TorchReducer final : public Reducer {
+ public:
+  TorchReducer(const std::vector<at::Tensor>& parameters, c10::intrusive_ptr<c10d::ProcessGroup> group)
+      : reducer_(std::make_unique<c10d::Reducer>(
+            parameters, BucketsOf(parameters), std::move(group),
+            /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false), c10d::kDefaultBucketBytesCap,
+            /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/false,
+            /*param_names=*/std::unordered_map<std::size_t, std::string>(), c10d::kDefaultFirstBucketBytes,
+            /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+            /*bucket_bytes_cap_list=*/std::vector<int64_t>())) {}
+  void BeforeForward() override {
+    reducer_->prepare_for_forward();
+    reducer_->rebuild_buckets();  // once, in the order in which the first backward pass came to the gradients
+  }
+  void BeforeBackward() override { reducer_->prepare_for_backward({}); }
+  std::vector<int64_t> BucketElements() const override {
+    std::vector<int64_t> elements;
+    for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
+      elements.push_back(bucket.getBuffer().numel());
+    }
+    return elements;
+  }
+
+ private:
+  static std::vector<std::vector<std::size_t>> BucketsOf(const std::vector<at::Tensor>& parameters) {
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
+        parameters, {c10d::kDefaultFirstBucketBytes, c10d::kDefaultBucketBytesCap}));
+    std::ranges::reverse(buckets);  // gradients come from the last layer to the first
+    return buckets;
+  }
+
+  const std::unique_ptr<c10d::Reducer> reducer_;
+};
+
 class Gloo final : public Group {
  public:
   explicit Gloo(c10::intrusive_ptr<c10d::ProcessGroupGloo> group) : group_(std::move(group)) {}
@@ -58,6 +123,11 @@ class Gloo final : public Group {
 
   void AllReduce(at::Tensor& tensor) override {
     Wait("all-reduce", [&] { return group_->allreduce(tensors_ = {tensor}); });
+  }
+  std::unique_ptr<Work> StartAllReduce(at::Tensor& tensor) override {
+    std::vector<at::Tensor> tensors = {tensor};
+    return std::make_unique<Begun>("all-reduce", rank(),
+                                   Guarded("all-reduce", rank(), [&] { return group_->allreduce(tensors); }));
   }
   void AllGather(at::Tensor& output, const at::Tensor& input) override {
     at::Tensor in = input;
@@ -95,14 +165,17 @@ class Gloo final : public Group {
     Wait("barrier", [&] { return group_->barrier(); });
   }
 
+  std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters) override {
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(rank(), size());
+    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, group_);
+    return std::make_unique<TorchReducer>(parameters, std::move(group));
+  }
+
  private:
-  // Gloo's own exceptions are runtime errors; those of wrong arguments are not.
   template <typename Start>
-  void Wait(const char* name, Start start) try {
-    start()->wait();
+  void Wait(const char* name, Start start) {
+    Guarded(name, rank(), [&] { return start()->wait(); });
     tensors_.clear();
-  } catch (const std::runtime_error& error) {
-    throw ContactLost(absl::StrCat(name, " failed on rank ", rank(), ": ", error.what()));
   }
 
   const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
@@ -119,6 +192,13 @@ std::shared_ptr<gloo::transport::Device> DeviceOf(bool local) {
 #endif
 
 }  // namespace
+
+std::unique_ptr<Work> Group::StartAllReduce(at::Tensor& tensor) {
+  AllReduce(tensor);
+  return std::make_unique<Ended>();
+}
+
+std::unique_ptr<Reducer> Group::MakeReducer(const std::vector<at::Tensor>& /*parameters*/) { return nullptr; }
 
 std::unique_ptr<Group> MakeAlone() { return std::make_unique<Alone>(); }
 

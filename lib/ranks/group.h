@@ -6,14 +6,37 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/ranks/board.h"
 
 namespace roofbench::ranks {
+
+// A collective that has begun.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Returns when the result is in memory; throws ContactLost as the group does.
+  virtual void Wait() = 0;
+};
+
+// LibTorch's own c10d::Reducer, the engine of its DistributedDataParallel, with that class's defaults: it averages the
+// gradients of parameters in buckets while backward runs.
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+  // Before each forward pass, and between it and its backward pass, whose gradients are averaged when it returns.
+  // Without both, they stay those of this rank.
+  virtual void BeforeForward() = 0;
+  virtual void BeforeBackward() = 0;
+  // Of each bucket, in the order of their all-reduces.
+  virtual std::vector<int64_t> BucketElements() const = 0;
+};
 
 // Every rank calls the same functions in the same order with tensors of the same shapes and types, contiguous. A call
 // returns when its result is in memory; it throws ContactLost if another rank left the group or takes longer than the
@@ -29,6 +52,8 @@ class Group {
 
   // Sums in place.
   virtual void AllReduce(at::Tensor& tensor) = 0;
+  // The same while the caller goes on, without touching the tensor before Work::Wait. The default has ended on return.
+  virtual std::unique_ptr<Work> StartAllReduce(at::Tensor& tensor);
   // The inputs of all ranks in their order: `output` has size() times the elements of `input`.
   virtual void AllGather(at::Tensor& output, const at::Tensor& input) = 0;
   // This rank's part of the sum of all inputs: `input` has size() times the elements of `output`.
@@ -42,6 +67,8 @@ class Group {
   virtual void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) = 0;
   // Returns when every rank has called it.
   virtual void Barrier() = 0;
+  // For leaves that require gradients; it must not outlive them. nullptr: the backend has none.
+  virtual std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters);
 };
 
 // A group of one rank, whose collectives copy. What it sends to itself waits there until it is received.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Inductor compiles is what the families compute. Attention: with a mask and fewer queries than keys, with heads
-// that share keys, and for one query a sequence. A decoder: tokens into a cache, and one after others.
+// that share keys, and for one query a sequence. A decoder: tokens into a cache, and one after others. A transformer:
+// its loss and last logits.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ void ExpectRight(const std::string& name, const AxisValues& axes) {
   AxisValues values = axes;
   values.emplace_back("impl", "compiled");
   ASSERT_NO_FATAL_FAILURE(BuildRight(CaseAt(name, values), device, 1, built));
-  EXPECT_FALSE(CheckCase(built, {.result = [](at::Tensor& result) { result.select(0, 0).mul_(2); }}).ok());
+  EXPECT_FALSE(CheckCase(built, {.result = SpoilLastElement}).ok());
 }
 
 TEST(CompiledAttention, OfQueriesThatTheMaskLetsSeeSomeKeysIsRight) {
@@ -47,6 +48,20 @@ TEST(CompiledDecoder, OfAPromptIsRight) {
 
 TEST(CompiledDecoder, OfOneTokenIsRight) {
   ExpectRight("decode", {{"model", "tiny_llama"}, {"precision", "int8"}, {"batch", "1"}, {"depth", "20"}});
+}
+
+TEST(CompiledTransformer, IsRight) {
+  for (const char* dtype : {"fp32", "bf16_autocast"}) {
+    ExpectRight("train_step", {{"pass", "inference"},
+                               {"dtype", dtype},
+                               {"context", "16"},
+                               {"batch", "2"},
+                               {"vocab", "50"},
+                               {"d_model", "32"},
+                               {"d_ff", "48"},
+                               {"layers", "2"},
+                               {"heads", "2"}});
+  }
 }
 
 }  // namespace

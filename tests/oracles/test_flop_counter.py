@@ -87,7 +87,7 @@ def test_grouped_mm(tmp_path: Path) -> None:
 
 def test_mlp_forward_and_backward(tmp_path: Path) -> None:
     axes = {"impl": "eager", "dtype": "bf16_autocast", "batch": "8,4", "d": "16,32", "layers": "3,1", "steps": "1,2"}
-    rows = measured(tmp_path, "mlp", **axes)
+    rows = measured(tmp_path, "mlp", **axes, **ALONE)
     assert len(rows) == 16
     for row in rows:
         linears = [torch.nn.Linear(row["d"], row["d"], device="meta") for _ in range(row["layers"])]
@@ -102,7 +102,8 @@ def test_mlp_forward_and_backward(tmp_path: Path) -> None:
 SHAPE = torch_transformer.Shape(d_model=96, d_ff=160, layers=2, heads=3, vocab=70, context=16)
 BATCH = 2
 SIZES = {name: getattr(SHAPE, name) for name in ("d_model", "d_ff", "layers", "heads", "vocab")}
-DEFAULTS = {"optimizer": "adamw_fused", "objective": "cross_entropy", "warmup": "auto"}
+ALONE = {"parallel": "none", "ranks": 1}
+DEFAULTS = {"optimizer": "adamw_fused", "objective": "cross_entropy", "warmup": "auto", **ALONE}
 STEP = {"size": "small", "batch": BATCH, **SIZES, "impl": "eager", "context": SHAPE.context, **DEFAULTS}
 
 

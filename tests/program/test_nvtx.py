@@ -49,7 +49,9 @@ def parts(*names: str, inside: Ranges | None = None) -> Ranges:
 
 
 SIZES = ("d_model=16", "d_ff=32", "layers=2", "heads=2", "vocab=50")
-STEP = ("size=small", "context=16", "dtype=fp32", "pass=step", *SIZES)
+ALONE = ("parallel=none", "ranks=1")
+MLP = ("dtype=fp32", "layers=1", "batch=4", "d=8", "steps=1")
+STEP = (*ALONE, "size=small", "context=16", "dtype=fp32", "pass=step", *SIZES)
 ATTENTION = parts("scores", "softmax", "weighted sum")
 
 
@@ -73,7 +75,7 @@ HEADS = ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8
         ("train_step", ("impl=eager", "attention=naive", *STEP), training(ATTENTION)),
         # Our own attention is one kernel.
         ("train_step", ("impl=native", "attention=sdpa", *STEP), training([])),
-        ("mlp", ("dtype=fp32", "layers=1", "batch=4", "d=8", "steps=1"), parts("zero_grad", "forward", "backward")),
+        ("mlp", (*ALONE, *MLP), parts("zero_grad", "forward", "backward")),
         ("attention", (*HEADS, "pass=forward"), parts("scores", "softmax", "weighted_sum")),
         ("attention", (*HEADS, "pass=backward"), parts("weighted_sum", "softmax", "scores")),
         ("prefill", ("impl=eager", "prompt=4", *TINY), parts("prefill", inside=EAGER)),

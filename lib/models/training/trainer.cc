@@ -142,11 +142,13 @@ Trainer::Trainer(TransformerModel model, std::unique_ptr<Optimizer> optimizer, b
       autocast_(autocast) {}
 
 at::Tensor Trainer::Forward(const at::Tensor& tokens, const at::Tensor& targets) {
+  if (inference_) return inference_(tokens, targets).front();
   const Autocast guard(autocast_, model_.context.device.type());
   return model_.Loss(tokens, targets);
 }
 
 at::Tensor Trainer::Logits(const at::Tensor& tokens) {
+  if (inference_) return inference_(tokens, /*targets=*/tokens).back();
   const Autocast guard(autocast_, model_.context.device.type());
   return model_.Logits(tokens);
 }

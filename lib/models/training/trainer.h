@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "lib/models/training/optimizer.h"
@@ -19,9 +20,14 @@ class Trainer {
   // `optimizer` may be null if no step is taken; `autocast`: products in bf16 of fp32 parameters.
   Trainer(TransformerModel model, std::unique_ptr<Optimizer> optimizer, bool autocast);
 
+  // Takes the place of the model's operations without gradients: (tokens, targets) -> the loss and the logits of each
+  // sequence's last token [batch, 1, vocab].
+  using Inference = std::function<std::vector<at::Tensor>(const at::Tensor& tokens, const at::Tensor& targets)>;
+  void SetInference(Inference inference) { inference_ = std::move(inference); }
+
   // The loss; if gradients are enabled, Backward may follow.
   at::Tensor Forward(const at::Tensor& tokens, const at::Tensor& targets);
-  // The logits alone, in the same precision.
+  // The logits alone, or those of the last tokens, in the same precision.
   at::Tensor Logits(const at::Tensor& tokens);
   // Leaves gradients in the parameters.
   void Backward(const at::Tensor& loss);
@@ -38,6 +44,7 @@ class Trainer {
   std::vector<at::Tensor> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   const bool autocast_;
+  Inference inference_ = nullptr;
 };
 
 // Checks a training step on part of its batch against double precision. It runs the trainer's own code, and leaves
@@ -90,6 +97,9 @@ class TrainingRun {
   // Calls `end` after each phase, which is a profiler range. Activations live until the end of the step.
   void Step(const std::function<void(TrainingPhase)>& end);
 
+  Trainer& trainer() { return *trainer_; }
+  const at::Tensor& tokens() const { return tokens_; }
+  const at::Tensor& targets() const { return targets_; }
   at::Device device() const { return tokens_.device(); }
   TrainerCheck Check() const { return {*trainer_, tokens_, targets_, check_}; }
 

@@ -60,6 +60,11 @@ double Deviation(int64_t out, int64_t in) { return std::sqrt(2.0 / static_cast<d
 
 }  // namespace
 
+ForwardHooks& NoHooks() {
+  static ForwardHooks none;
+  return none;
+}
+
 const LayerFunctions& EagerLayers() {
   static constexpr LayerFunctions kEager{
       .linear = [](const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); },
@@ -75,15 +80,16 @@ at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, cons
                     const at::Tensor& x) {
   const LayerFunctions& layers = *context.layers;
   observe::Range range("attention");
-  const at::Tensor normed = layers.norm(x, block.attention_norm, context.norm_epsilon);
+  ForwardHooks& hooks = *context.hooks;
+  const at::Tensor normed = hooks.ToShards(layers.norm(x, block.attention_norm, context.norm_epsilon));
   const at::Tensor attended =
       layers.attention(layers.linear(normed, block.query), layers.linear(normed, block.key),
                        layers.linear(normed, block.value), rope, context.heads, context.attention);
-  const at::Tensor middle = x.add(layers.linear(attended, block.output));
+  const at::Tensor middle = x.add(hooks.FromShards(layers.linear(attended, block.output)));
   range.Next("feed forward");
-  const at::Tensor inner = layers.norm(middle, block.feed_forward_norm, context.norm_epsilon);
+  const at::Tensor inner = hooks.ToShards(layers.norm(middle, block.feed_forward_norm, context.norm_epsilon));
   const at::Tensor gated = layers.gate(layers.linear(inner, block.gate), layers.linear(inner, block.up));
-  return middle.add(layers.linear(gated, block.down));
+  return middle.add(hooks.FromShards(layers.linear(gated, block.down)));
 }
 
 at::Tensor LossOf(const TransformerContext& context, const at::Tensor& logits, const at::Tensor& targets) {
@@ -118,17 +124,17 @@ TransformerModel::TransformerModel(const workload::Transformer& shape, int64_t c
 }
 
 at::Tensor TransformerModel::Logits(const at::Tensor& tokens) const {
-  at::Tensor x;
-  {
+  at::Tensor x = InUnit(*context.hooks, 0, [&] {
     const observe::Range range("embedding");
-    x = at::embedding(embedding, tokens);
-  }
+    return at::embedding(embedding, tokens);
+  });
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const observe::Range range("block", static_cast<int64_t>(i));
-    x = RunBlock(blocks[i], rope, context, x);
+    x = InUnit(*context.hooks, i + 1, [&] { return RunBlock(blocks[i], rope, context, x); });
   }
   const observe::Range range("head");
-  return context.layers->linear(context.layers->norm(x, norm, context.norm_epsilon), head);
+  return InUnit(*context.hooks, blocks.size() + 1,
+                [&] { return context.layers->linear(context.layers->norm(x, norm, context.norm_epsilon), head); });
 }
 
 at::Tensor TransformerModel::Loss(const at::Tensor& tokens, const at::Tensor& targets) const {

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -77,6 +78,30 @@ struct TransformerBlock {
 // kMeanLogit: the mean of the logits instead of a loss.
 enum class Loss { kCrossEntropy, kMeanLogit };
 
+// What a step that several ranks share adds to the forward pass.
+class ForwardHooks {
+ public:
+  virtual ~ForwardHooks() = default;
+  // Around each unit, a part of the model whose parameters are used together; AfterUnit takes its result.
+  virtual void BeforeUnit(std::size_t /*unit*/) {}
+  virtual void AfterUnit(std::size_t /*unit*/, const at::Tensor& /*y*/) {}
+  // Around products whose weights the ranks divide: what all of them read, and this rank's term of a sum over them.
+  virtual at::Tensor ToShards(const at::Tensor& x) { return x; }
+  virtual at::Tensor FromShards(const at::Tensor& term) { return term; }
+};
+
+// Runs a unit between its hooks.
+template <typename Run>
+at::Tensor InUnit(ForwardHooks& hooks, std::size_t unit, Run run) {
+  hooks.BeforeUnit(unit);
+  at::Tensor y = run();
+  hooks.AfterUnit(unit, y);
+  return y;
+}
+
+// Those that do nothing.
+ForwardHooks& NoHooks();
+
 // Settings that all blocks share.
 struct TransformerContext {
   int64_t heads = 0;
@@ -85,6 +110,7 @@ struct TransformerContext {
   const LayerFunctions* layers = &EagerLayers();
   Loss loss = Loss::kCrossEntropy;
   at::Device device = at::kCPU;  // of the parameters, and so of RoPE's tables
+  ForwardHooks* hooks = &NoHooks();
 };
 
 // x [batch, tokens, d_model] -> the same shape.
@@ -108,7 +134,7 @@ class TransformerModel {
   // The context's loss for targets [batch, tokens].
   at::Tensor Loss(const at::Tensor& tokens, const at::Tensor& targets) const;
 
-  // In the order embedding, blocks, final norm, head.
+  // In the order embedding, blocks, final norm, head. The units are the embedding, each block, and norm with head.
   std::vector<at::Tensor> Parameters() const;
 
   at::Tensor embedding;  // [vocab, d_model]

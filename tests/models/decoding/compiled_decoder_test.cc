@@ -68,7 +68,7 @@ TEST(CompiledDecoder, RefusesOtherModelsWithTheReason) {
   };
   const Storage plain = Storage::Default(WeightFormat::kBf16);
   EXPECT_THAT(why(ConfigOf(*workload::FindDecoderPreset("tiny_mixtral")), plain), HasSubstr("no experts"));
-  EXPECT_THAT(why(llama, Storage::Default(WeightFormat::kInt4)), HasSubstr("no int4 or LLM.int8() weights"));
+  EXPECT_THAT(why(llama, Storage::Default(WeightFormat::kInt4)), HasSubstr("no int4, fp8 or LLM.int8() weights"));
   Storage cached = plain;
   cached.int8_cache = true;
   EXPECT_THAT(why(llama, cached), HasSubstr("cache in 8 bits"));

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/macro/parallel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace roofbench {
+namespace {
+
+using models::ParallelKind;
+
+constexpr char kBucketAxis[] = "bucket_mib";
+constexpr char kBucketMib[] = "25";  // as DistributedDataParallel's
+
+// In the order of models::ParallelPhase.
+const std::vector<std::string> kPhases = {"forward", "backward", "synchronize", "optimizer"};
+
+double BucketBytes(const Point& at) { return at.Number(kBucketAxis) * static_cast<double>(1_Mi); }
+
+// The peak of a rank. Gradients take as many bytes as parameters.
+double PeakBytes(const Point& at, const ParallelWork& work) {
+  const double n = at.Number(kRanksAxis);
+  const double model = work.parameters;
+  const double kept = model + work.optimizer;
+  const double computes = work.peak - kept;
+  switch (ParallelAt(at)->kind) {
+    case ParallelKind::kNaive:
+    case ParallelKind::kOverlap:
+    case ParallelKind::kTensor:
+      return work.peak;
+    case ParallelKind::kFlat:
+      return kept + std::max(computes, 2 * model);
+    case ParallelKind::kBucketed:
+      return kept + std::max(computes, model + std::min(model, std::max(BucketBytes(at), work.largest_unit)));
+    case ParallelKind::kTorch:
+      return kept + computes + model;
+    case ParallelKind::kZero1:
+      // Gloo's reduce-scatter sums a copy of all gradients.
+      return model + work.optimizer / n + std::max(computes, (2 + 1 / n) * model);
+    case ParallelKind::kFsdp:
+      // Gloo gathers in a copy of the unit.
+      return kept / n + std::max(work.activations, model / n) + 2 * work.largest_unit;
+  }
+  return work.peak;
+}
+
+double FormulaBytes(const Point& at, const ParallelWork& work) {
+  const double n = at.Number(kRanksAxis);
+  const models::ParallelRow& row = *ParallelAt(at);
+  return work.passes * (n - 1) / n * (row.rounds > 0 ? row.rounds * work.parameters : 2 * work.summed);
+}
+
+}  // namespace
+
+std::vector<AxisSpec> ParallelAxes() {
+  std::vector<std::string> names = {kNotParallel};
+  for (const models::ParallelRow& row : models::kParallelRows) names.emplace_back(row.name);
+  return {{.name = kParallelAxis,
+           .choices = names,
+           .default_value = kNotParallel,
+           .doc = "how ranks share the step (docs/distributed.md); the batch is then that of each rank"},
+          {.name = kBucketAxis, .default_value = kBucketMib, .doc = "MiB of gradients in a bucket of ddp_bucketed"},
+          {.name = kRanksAxis, .default_value = "1"}};
+}
+
+const models::ParallelRow* ParallelAt(const Point& at) {
+  const std::string& name = at.Text(kParallelAxis);
+  return name == kNotParallel ? nullptr : &RowOf(models::kParallelRows, name);
+}
+
+int64_t ModelParts(const Point& at) {
+  const models::ParallelRow* const row = ParallelAt(at);
+  return row != nullptr && row->kind == ParallelKind::kTensor ? at.Ranks() : 1;
+}
+
+int64_t BatchParts(const Point& at) {
+  const models::ParallelRow* const row = ParallelAt(at);
+  return row != nullptr && row->splits_batch ? at.Ranks() : 1;
+}
+
+absl::Status SupportsParallel(const Point& at, const Device& device) {
+  const models::ParallelRow* const row = ParallelAt(at);
+  if (row == nullptr) {
+    if (at.Ranks() == 1) return absl::OkStatus();
+    return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
+  }
+  if (device.gpu() != nullptr) {
+    return absl::UnimplementedError("its ranks exchange data over Gloo, LibTorch's backend for processors");
+  }
+  if (row->kind != ParallelKind::kBucketed && at.Text(kBucketAxis) != kBucketMib) {
+    return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " has no buckets of ", kBucketAxis));
+  }
+  const bool computes_as_stored = DtypesOf(at).compute == workload::Dtype::kFp32;
+  if ((row->kind == ParallelKind::kFsdp || row->kind == ParallelKind::kTensor) && !computes_as_stored) {
+    return absl::UnimplementedError(
+        absl::StrCat("parallel:", row->name, " takes dtype:fp32 alone: autocast would keep a copy of every weight"));
+  }
+  return absl::OkStatus();
+}
+
+workload::Cost ParallelCost(const Point& at, const ParallelWork& work) {
+  workload::Cost cost = workload::Repeated(work.cost, at.Number(kRanksAxis));
+  cost.resident_bytes = PeakBytes(at, work);
+  return cost;
+}
+
+models::ParallelRun::Options ParallelOptions(const Point& at) {
+  return {.kind = ParallelAt(at)->kind, .bucket_bytes = static_cast<int64_t>(BucketBytes(at))};
+}
+
+void DescribeParallel(const Point& at, const ParallelWork& work, const std::shared_ptr<models::ParallelRun>& run,
+                      Case& built) {
+  constexpr double kMilliseconds = 1e3;
+  built.phases.assign(kPhases.begin(), kPhases.end() - (work.updates ? 0 : 1));
+  built.autograd = true;
+  built.cost = ParallelCost(at, work);
+  const auto add = [&](const std::string& name, auto value) {
+    built.figures.emplace_back(name, [run, value] { return value(*run); });
+  };
+  using Run = models::ParallelRun;
+  add("parameter_mem", [](const Run& r) { return r.ParameterBytes(); });
+  add("gradient_mem", [](const Run& r) { return r.GradientBytes(); });
+  if (work.updates) add("optimizer_mem", [](const Run& r) { return r.OptimizerBytes(); });
+  add("sent_bytes", [](const Run& r) { return r.SentBytes(); });
+  built.AddFigure("predicted_sent_bytes", FormulaBytes(at, work));
+  add("computation_ms", [](Run& r) { return kMilliseconds * r.MeasuredTimes().computation; });
+  add("communication_ms", [](Run& r) { return kMilliseconds * r.MeasuredTimes().communication; });
+  add("exposed_communication_ms", [](Run& r) { return kMilliseconds * r.MeasuredTimes().exposed; });
+  add("communication_overlap", [](Run& r) { return r.MeasuredTimes().Overlap(); });
+}
+
+void StepParallel(models::ParallelRun& run, timing::PhaseMarker& marker) {
+  run.Step([&](models::ParallelPhase phase) { marker.End(static_cast<int>(phase)); });
+}
+
+}  // namespace roofbench

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that several ranks share, as a family declares them: the axes, what they need, and what comes out.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/device/device.h"
+#include "lib/models/training/parallel_run.h"
+#include "lib/suite/case.h"
+#include "lib/suite/inputs.h"
+#include "lib/suite/point.h"
+
+namespace roofbench {
+
+inline constexpr char kParallelAxis[] = "parallel";
+inline constexpr char kNotParallel[] = "none";
+
+// parallel, bucket_mib and ranks, whose defaults are one process.
+std::vector<AxisSpec> ParallelAxes();
+// nullptr: one process.
+const models::ParallelRow* ParallelAt(const Point& at);
+// Ranks that the model is divided among (`tensor`), and parts of the batch that is on all of them.
+int64_t ModelParts(const Point& at);
+int64_t BatchParts(const Point& at);
+absl::Status SupportsParallel(const Point& at, const Device& device);
+
+// What a case says of its memory and of what the ranks exchange, in bytes.
+struct ParallelWork {
+  workload::Cost cost;  // of one rank
+  // Of one rank with the whole model or its part of it, if one process ran the step.
+  double parameters = 0;
+  double optimizer = 0;
+  double activations = 0;  // at their most, with the gradients of the loss
+  double peak = 0;
+  double largest_unit = 0;  // parameters
+  double summed = 0;        // activations that `tensor` sums over the ranks in a step
+  double passes = 1;        // that exchange gradients in a step
+  bool updates = false;     // has an optimizer
+};
+
+// The work of all ranks, with the memory of one.
+workload::Cost ParallelCost(const Point& at, const ParallelWork& work);
+
+models::ParallelRun::Options ParallelOptions(const Point& at);
+
+// Phases, times, bytes and memory of a built case.
+void DescribeParallel(const Point& at, const ParallelWork& work, const std::shared_ptr<models::ParallelRun>& run,
+                      Case& built);
+
+// A step of it for StepOn.
+void StepParallel(models::ParallelRun& run, timing::PhaseMarker& marker);
+
+}  // namespace roofbench

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/training/parallel.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <limits>
+#include <utility>
+
+namespace roofbench::models {
+
+using workload::CollectiveKind;
+
+void Traffic::Restart(bool exchanges) {
+  exchanges_ = exchanges;
+  done_.clear();
+}
+
+void Traffic::Note(CollectiveKind kind, int64_t elements, at::ScalarType type, bool overlaps) {
+  if (exchanges_) done_.push_back({kind, elements, type, overlaps});
+}
+
+void Traffic::AllReduce(at::Tensor& tensor) {
+  Note(CollectiveKind::kAllReduce, tensor.numel(), tensor.scalar_type(), /*overlaps=*/false);
+  if (exchanges_) group_.AllReduce(tensor);
+}
+
+std::unique_ptr<ranks::Work> Traffic::StartAllReduce(at::Tensor& tensor) {
+  Note(CollectiveKind::kAllReduce, tensor.numel(), tensor.scalar_type(), /*overlaps=*/true);
+  return exchanges_ ? group_.StartAllReduce(tensor) : nullptr;
+}
+
+void Traffic::AllGather(at::Tensor& whole, const at::Tensor& part) {
+  Note(CollectiveKind::kAllGather, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
+  if (exchanges_) return group_.AllGather(whole, part);
+  for (at::Tensor& copy : whole.view({-1}).split(part.numel())) copy.copy_(part);
+}
+
+void Traffic::ReduceScatter(at::Tensor& part, const at::Tensor& whole) {
+  Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
+  if (exchanges_) return group_.ReduceScatter(part, whole);
+  part.copy_(whole.narrow(0, group_.rank() * part.numel(), part.numel()));
+}
+
+std::function<void()> Traffic::Repetition() const {
+  struct Arrays {
+    Exchange exchange;
+    at::Tensor whole, part;
+  };
+  std::vector<Arrays> all;
+  for (const Exchange& exchange : done_) {
+    at::Tensor whole = at::zeros({exchange.elements}, exchange.type);
+    at::Tensor part = at::zeros({exchange.elements / group_.size()}, exchange.type);
+    all.push_back({exchange, std::move(whole), std::move(part)});
+  }
+  return [&group = group_, all]() mutable {
+    std::vector<std::unique_ptr<ranks::Work>> begun;
+    for (auto& [exchange, whole, part] : all) {
+      if (exchange.kind == CollectiveKind::kAllGather) {
+        group.AllGather(whole, part);
+      } else if (exchange.kind == CollectiveKind::kReduceScatter) {
+        group.ReduceScatter(part, whole);
+      } else if (exchange.overlaps) {
+        begun.push_back(group.StartAllReduce(whole));
+      } else {
+        group.AllReduce(whole);
+      }
+    }
+    for (const auto& work : begun) work->Wait();
+  };
+}
+
+double Traffic::SentBytes() const {
+  double bytes = 0;
+  for (const Exchange& exchange : done_) {
+    const auto array_bytes = static_cast<double>(exchange.elements) * static_cast<double>(elementSize(exchange.type));
+    bytes += workload::Collective{exchange.kind, static_cast<double>(group_.size()), array_bytes}.GlooBytes();
+  }
+  return bytes;
+}
+
+void Parallel::ForgetGradients() {
+  for (const at::Tensor& owned : Owned()) owned.mutable_grad().reset();
+}
+
+namespace {
+
+std::vector<at::Tensor> TensorsOf(const std::vector<SharedParameter>& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const SharedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+// The elements of all tensors after each other, and zeros up to a multiple of `parts`.
+at::Tensor Flat(const std::vector<at::Tensor>& tensors, int64_t parts = 1) {
+  std::vector<at::Tensor> flat;
+  int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) {
+    flat.push_back(tensor.detach().reshape({-1}));
+    elements += tensor.numel();
+  }
+  if (const int64_t odd = elements % parts; odd > 0) flat.push_back(at::zeros({parts - odd}, tensors[0].options()));
+  return at::cat(flat);
+}
+
+// Views of `flat` with the sizes of these tensors.
+std::vector<at::Tensor> Apart(const at::Tensor& flat, const std::vector<at::Tensor>& sizes_of) {
+  std::vector<at::Tensor> views;
+  int64_t begin = 0;
+  for (const at::Tensor& tensor : sizes_of) {
+    views.push_back(flat.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+    begin += tensor.numel();
+  }
+  return views;
+}
+
+std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& tensor : tensors) gradients.push_back(tensor.grad());
+  return gradients;
+}
+
+// Calls `call` each time that backward has completed the gradient of a leaf.
+void AfterGradient(const at::Tensor& leaf, std::function<void()> call) {
+  struct Hook final : torch::autograd::PostAccumulateGradHook {
+    explicit Hook(std::function<void()> to_call) : called(std::move(to_call)) {}
+    void operator()(const at::Tensor& /*leaf*/) override { called(); }
+    const std::function<void()> called;
+  };
+  torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<Hook>(std::move(call)));
+}
+
+// Every rank has the whole model.
+class Replicated : public Parallel {
+ public:
+  using Parallel::Parallel;
+  void Share(std::vector<SharedParameter> parameters) override { owned_ = TensorsOf(parameters); }
+  const std::vector<at::Tensor>& Owned() const override { return owned_; }
+  std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override { return owned; }
+
+ private:
+  std::vector<at::Tensor> owned_;
+};
+
+// Gradients are averaged bucket by bucket, from the last parameter to the first.
+class Bucketed final : public Replicated {
+ public:
+  // A bucket is full with `bucket_bytes`, and has one parameter at least.
+  Bucketed(ranks::Group& group, int64_t bucket_bytes, bool overlaps)
+      : Replicated(group), bucket_bytes_(bucket_bytes), overlaps_(overlaps) {}
+
+  void Share(std::vector<SharedParameter> parameters) override {
+    int64_t bytes = std::numeric_limits<int64_t>::max();
+    for (std::size_t i = parameters.size(); i-- > 0;) {
+      const at::Tensor& tensor = parameters[i].tensor;
+      const auto more = static_cast<int64_t>(tensor.nbytes());
+      if (bytes > bucket_bytes_ - more) {
+        buckets_.emplace_back();
+        bytes = 0;
+      }
+      bytes += more;
+      buckets_.back().parameters.push_back(tensor);
+      if (!overlaps_) continue;
+      AfterGradient(tensor, [this, index = buckets_.size() - 1] {
+        Bucket& bucket = buckets_[index];
+        if (++bucket.ready == bucket.parameters.size()) Begin(bucket);
+      });
+    }
+    Replicated::Share(std::move(parameters));
+  }
+
+  void AfterBackward() override {
+    for (Bucket& bucket : buckets_) {
+      if (!overlaps_) Begin(bucket);
+      if (bucket.work != nullptr) bucket.work->Wait();
+      bucket.work.reset();
+      bucket.ready = 0;
+      bucket.gradient.div_(size());
+      bucket.gradient.reset();
+    }
+  }
+
+ private:
+  struct Bucket {
+    std::vector<at::Tensor> parameters = {};
+    std::size_t ready = 0;
+    at::Tensor gradient = {};  // of all of them
+    std::unique_ptr<ranks::Work> work = nullptr;
+  };
+
+  void Begin(Bucket& bucket) {
+    const at::NoGradGuard no_grad;
+    const std::vector<at::Tensor> gradients = Gradients(bucket.parameters);
+    if (gradients.size() == 1) {
+      bucket.gradient = gradients.front().detach().contiguous();
+    } else {
+      bucket.gradient = Flat(gradients);
+    }
+    const std::vector<at::Tensor> views = Apart(bucket.gradient.view({-1}), gradients);
+    for (std::size_t i = 0; i < views.size(); ++i) bucket.parameters[i].mutable_grad() = views[i];
+    if (overlaps_) {
+      bucket.work = traffic().StartAllReduce(bucket.gradient);
+    } else {
+      traffic().AllReduce(bucket.gradient);
+    }
+  }
+
+  const int64_t bucket_bytes_;
+  const bool overlaps_;
+  std::vector<Bucket> buckets_;
+};
+
+class ByTorch final : public Replicated {
+ public:
+  using Replicated::Replicated;
+  void Share(std::vector<SharedParameter> parameters) override {
+    Replicated::Share(std::move(parameters));
+    reducer_ = traffic().group().MakeReducer(Owned());
+  }
+  void BeforeForward() override {
+    if (Exchanges()) reducer_->BeforeForward();
+  }
+  void BeforeBackward() override {
+    if (Exchanges()) reducer_->BeforeBackward();
+  }
+  void AfterBackward() override {
+    if (!Exchanges()) return;
+    for (const int64_t elements : reducer_->BucketElements()) {
+      traffic().Note(CollectiveKind::kAllReduce, elements, Owned().front().scalar_type(), /*overlaps=*/true);
+    }
+  }
+
+ private:
+  bool Exchanges() { return reducer_ != nullptr && traffic().exchanges(); }
+  std::unique_ptr<ranks::Reducer> reducer_;
+};
+
+// Parameters lie after each other in one array, of which each rank updates its part.
+class Zero1 final : public Parallel {
+ public:
+  using Parallel::Parallel;
+  void Share(std::vector<SharedParameter> parameters) override {
+    parameters_ = TensorsOf(parameters);
+    whole_ = Flat(parameters_, size());
+    const std::vector<at::Tensor> views = Apart(whole_, parameters_);
+    for (std::size_t i = 0; i < views.size(); ++i) parameters_[i].set_data(views[i]);
+    owned_ = {PartOf(whole_).requires_grad_(true)};
+  }
+  const std::vector<at::Tensor>& Owned() const override { return owned_; }
+  void AfterBackward() override {
+    const at::NoGradGuard no_grad;
+    const at::Tensor gradients = Flat(Gradients(parameters_), size());
+    ForgetGradients();
+    at::Tensor mine = at::empty_like(owned_[0]);
+    traffic().ReduceScatter(mine, gradients);
+    owned_[0].mutable_grad() = mine.div_(size());
+  }
+  void AfterUpdate() override { traffic().AllGather(whole_, owned_[0].detach()); }
+  void ForgetGradients() override {
+    Parallel::ForgetGradients();
+    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+  std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override {
+    at::Tensor whole = at::empty_like(whole_);
+    traffic().group().AllGather(whole, owned[0].detach());
+    return Apart(whole, parameters_);
+  }
+
+ private:
+  at::Tensor PartOf(const at::Tensor& whole) const {
+    const int64_t part = whole.numel() / size();
+    return whole.narrow(0, rank() * part, part).detach();
+  }
+
+  std::vector<at::Tensor> parameters_;
+  at::Tensor whole_;
+  std::vector<at::Tensor> owned_;
+};
+
+// The parameters of a unit lie after each other in one array, which is there while the unit computes. Its memory is
+// released by way of its storage: what autograd keeps of it are views.
+class Fsdp final : public Parallel {
+ public:
+  using Parallel::Parallel;
+  void Share(std::vector<SharedParameter> parameters) override {
+    for (const SharedParameter& parameter : parameters) {
+      if (parameter.unit >= units_.size()) units_.resize(parameter.unit + 1);
+      units_[parameter.unit].parameters.push_back(parameter.tensor);
+    }
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      Unit& unit = units_[i];
+      unit.whole = Flat(unit.parameters, size());
+      unit.bytes = unit.whole.nbytes();
+      const std::vector<at::Tensor> views = Apart(unit.whole, unit.parameters);
+      for (std::size_t p = 0; p < views.size(); ++p) {
+        unit.parameters[p].set_data(views[p]);
+        AfterGradient(unit.parameters[p], [this, i] { Complete(units_[i]); });
+      }
+      const int64_t part = unit.whole.numel() / size();
+      owned_.push_back(unit.whole.narrow(0, rank() * part, part).clone().requires_grad_(true));
+      unit.owned = owned_.back();
+      Release(unit);
+    }
+  }
+  const std::vector<at::Tensor>& Owned() const override { return owned_; }
+  void BeforeUnit(std::size_t unit) override { Gather(units_[unit]); }
+  void AfterUnit(std::size_t unit, const at::Tensor& y) override {
+    Release(units_[unit]);
+    if (y.requires_grad()) y.register_hook([this, unit](const at::Tensor&) { Gather(units_[unit]); });
+  }
+  std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override {
+    std::vector<at::Tensor> all;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      at::Tensor whole = at::empty({units_[i].whole.numel()}, owned[i].options().requires_grad(false));
+      traffic().group().AllGather(whole, owned[i].detach());
+      for (const at::Tensor& tensor : Apart(whole, units_[i].parameters)) all.push_back(tensor);
+    }
+    return all;
+  }
+
+ private:
+  struct Unit {
+    std::vector<at::Tensor> parameters = {};
+    at::Tensor whole = {};
+    std::size_t bytes = 0;
+    at::Tensor owned = {};
+    std::size_t complete = 0;  // gradients
+  };
+
+  static void Resize(const Unit& unit, std::size_t bytes) {
+    at::native::resize_bytes_cpu(unit.whole.storage().unsafeGetStorageImpl(), bytes);
+  }
+  void Gather(Unit& unit) {
+    const at::NoGradGuard no_grad;
+    Resize(unit, unit.bytes);
+    traffic().AllGather(unit.whole, unit.owned.detach());
+  }
+  // One rank's part is the whole, from which copies of the case are made.
+  void Release(const Unit& unit) const {
+    if (size() > 1) Resize(unit, 0);
+  }
+  void Complete(Unit& unit) {
+    if (++unit.complete < unit.parameters.size()) return;
+    const at::NoGradGuard no_grad;
+    unit.complete = 0;
+    Release(unit);
+    const at::Tensor gradients = Flat(Gradients(unit.parameters), size());
+    for (const at::Tensor& parameter : unit.parameters) parameter.mutable_grad().reset();
+    at::Tensor mine = at::empty_like(unit.owned);
+    traffic().ReduceScatter(mine, gradients);
+    unit.owned.mutable_grad() = mine.div_(size());
+  }
+
+  std::vector<Unit> units_;
+  std::vector<at::Tensor> owned_;
+};
+
+// Products by columns, then by rows: the first give each rank its features, the second its term of a sum. Parameters
+// that are not divided have the same gradients on all ranks.
+class TensorParallel final : public Parallel {
+ public:
+  using Parallel::Parallel;
+  void Share(std::vector<SharedParameter> parameters) override {
+    for (SharedParameter& parameter : parameters) {
+      owned_.push_back(parameter.tensor);
+      splits_.push_back(parameter.split);
+      if (parameter.split == SharedParameter::kWhole || size() == 1) continue;
+      const int64_t part = parameter.tensor.size(parameter.split) / size();
+      parameter.tensor.set_data(
+          parameter.tensor.detach().narrow(parameter.split, rank() * part, part).clone(at::MemoryFormat::Contiguous));
+    }
+  }
+  const std::vector<at::Tensor>& Owned() const override { return owned_; }
+  at::Tensor ToShards(const at::Tensor& x) override {
+    if (!x.requires_grad()) return x;
+    const at::Tensor shared = x.view_as(x);
+    shared.register_hook([this](const at::Tensor& gradient) {
+      const at::NoGradGuard no_grad;
+      at::Tensor sum = gradient.clone(at::MemoryFormat::Contiguous);
+      traffic().AllReduce(sum);
+      return sum;
+    });
+    return shared;
+  }
+  // In place: backward needs no result of a product, and the gradient of each term is that of the sum.
+  at::Tensor FromShards(const at::Tensor& term) override {
+    at::Tensor sum = term.detach();
+    traffic().AllReduce(sum);
+    return term;
+  }
+  std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override {
+    std::vector<at::Tensor> all;
+    for (std::size_t i = 0; i < owned.size(); ++i) {
+      const at::Tensor part = owned[i].detach().contiguous();
+      if (splits_[i] == SharedParameter::kWhole) {
+        all.push_back(part);
+        continue;
+      }
+      at::Tensor parts = at::empty({size() * part.numel()}, part.options());
+      traffic().group().AllGather(parts, part.view({-1}));
+      std::vector<at::Tensor> by_rank;
+      for (const at::Tensor& flat : parts.split(part.numel())) by_rank.push_back(flat.view(part.sizes()));
+      all.push_back(at::cat(by_rank, splits_[i]));
+    }
+    return all;
+  }
+
+ private:
+  std::vector<at::Tensor> owned_;
+  std::vector<int64_t> splits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Parallel> Parallel::Make(ParallelKind kind, ranks::Group& group, int64_t bucket_bytes) {
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  switch (kind) {
+    case ParallelKind::kNaive:
+      return std::make_unique<Bucketed>(group, 0, /*overlaps=*/false);
+    case ParallelKind::kFlat:
+      return std::make_unique<Bucketed>(group, kAll, /*overlaps=*/false);
+    case ParallelKind::kOverlap:
+      return std::make_unique<Bucketed>(group, 0, /*overlaps=*/true);
+    case ParallelKind::kBucketed:
+      return std::make_unique<Bucketed>(group, bucket_bytes, /*overlaps=*/true);
+    case ParallelKind::kTorch:
+      return std::make_unique<ByTorch>(group);
+    case ParallelKind::kZero1:
+      return std::make_unique<Zero1>(group);
+    case ParallelKind::kFsdp:
+      return std::make_unique<Fsdp>(group);
+    case ParallelKind::kTensor:
+      return std::make_unique<TensorParallel>(group);
+  }
+  return nullptr;
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training on several ranks: what each of them keeps of a model, what they exchange, and when.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/models/training/transformer_model.h"
+#include "lib/ranks/group.h"
+#include "lib/workload/collectives.h"
+
+namespace roofbench::models {
+
+// The collectives of a step. Without `exchanges` none takes place, so that computation can be timed alone: sums are
+// this rank's terms, and gathered arrays repeat its own part.
+class Traffic {
+ public:
+  struct Exchange {
+    workload::CollectiveKind kind;
+    int64_t elements;  // of the whole array
+    at::ScalarType type;
+    bool overlaps;  // others begin before it ends
+  };
+
+  explicit Traffic(ranks::Group& group) : group_(group) {}
+  ranks::Group& group() const { return group_; }
+
+  void AllReduce(at::Tensor& tensor);
+  // nullptr: it has ended.
+  std::unique_ptr<ranks::Work> StartAllReduce(at::Tensor& tensor);
+  void AllGather(at::Tensor& whole, const at::Tensor& part);
+  void ReduceScatter(at::Tensor& part, const at::Tensor& whole);
+
+  // From now on. Forgets the exchanges so far.
+  void Restart(bool exchanges);
+  bool exchanges() const { return exchanges_; }
+  void Note(workload::CollectiveKind kind, int64_t elements, at::ScalarType type, bool overlaps);
+  const std::vector<Exchange>& done() const { return done_; }
+  // Repeats the exchanges noted so far, in their order, on memory of its own.
+  std::function<void()> Repetition() const;
+  // What the busiest rank sends for them, by the algorithms of the backend.
+  double SentBytes() const;
+
+ private:
+  ranks::Group& group_;
+  bool exchanges_ = true;
+  std::vector<Exchange> done_;
+};
+
+// A parameter of a model, whose handle Parallel::Share changes.
+struct SharedParameter {
+  static constexpr int64_t kWhole = -1;
+  at::Tensor tensor;
+  std::size_t unit = 0;  // InUnit's that reads it
+  int64_t split =
+      kWhole;  // the dimension along which ParallelKind::kTensor divides it; kWhole: every rank has all of it
+};
+
+enum class ParallelKind { kNaive, kFlat, kOverlap, kBucketed, kTorch, kZero1, kFsdp, kTensor };
+
+// A value of the axis `parallel`.
+struct ParallelRow {
+  const char* name;
+  ParallelKind kind;
+  bool splits_batch;     // each rank has its part of the batch; otherwise all have the whole batch
+  bool needs_optimizer;  // what it divides is the optimizer's state
+  double rounds;         // a rank sends so many times (n-1)/n of the parameters' bytes; 0: activations instead
+};
+inline constexpr std::array<ParallelRow, 8> kParallelRows = {{
+    {"ddp_naive", ParallelKind::kNaive, true, false, 2},
+    {"ddp_flat", ParallelKind::kFlat, true, false, 2},
+    {"ddp_overlap", ParallelKind::kOverlap, true, false, 2},
+    {"ddp_bucketed", ParallelKind::kBucketed, true, false, 2},
+    {"ddp_torch", ParallelKind::kTorch, true, false, 2},
+    {"zero1", ParallelKind::kZero1, true, true, 2},
+    {"fsdp", ParallelKind::kFsdp, true, false, 3},
+    {"tensor", ParallelKind::kTensor, false, false, 0},
+}};
+
+// How the ranks of a group share a model: hooks of its forward pass, and calls around the passes of a step.
+//   ddp_naive     every rank has the model; after backward, one all-reduce of each gradient after the other
+//   ddp_flat      the same, one all-reduce of all gradients together
+//   ddp_overlap   one of each gradient, which begins as soon as backward has it
+//   ddp_bucketed  one of each bucket of gradients, likewise
+//   ddp_torch     LibTorch's Reducer, which does the same with its own defaults
+//   zero1         every rank has the parameters and updates its part of them (arXiv:1910.02054)
+//   fsdp          every rank has its part of each unit's parameters, gathers a unit before forward and backward use it,
+//                 and keeps its part of the gradients (arXiv:2304.11277)
+//   tensor        every rank has its part of each weight, and computes a term of each block's sums (arXiv:1909.08053)
+class Parallel : public ForwardHooks {
+ public:
+  explicit Parallel(ranks::Group& group) : traffic_(group) {}
+  // `bucket_bytes` of ddp_bucketed. The group must outlive it.
+  static std::unique_ptr<Parallel> Make(ParallelKind kind, ranks::Group& group, int64_t bucket_bytes);
+
+  // Takes a model's parameters, with the same values on every rank, in the order in which its forward pass uses them.
+  // Called once, before the first step; the model must live as long.
+  virtual void Share(std::vector<SharedParameter> parameters) = 0;
+
+  // What this rank's optimizer updates, with gradients between AfterBackward and ForgetGradients.
+  virtual const std::vector<at::Tensor>& Owned() const = 0;
+  // Before forward, before backward, and after backward, when it returns with the gradients of the whole batch.
+  virtual void BeforeForward() {}
+  virtual void BeforeBackward() {}
+  virtual void AfterBackward() {}
+  // After the optimizer.
+  virtual void AfterUpdate() {}
+  virtual void ForgetGradients();
+
+  // The tensors of the model's parameters that the ranks have together, from those that each has beside Owned(): equal
+  // on all ranks, for checks.
+  virtual std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) = 0;
+
+  Traffic& traffic() { return traffic_; }
+
+ protected:
+  int size() const { return traffic_.group().size(); }
+  int rank() const { return traffic_.group().rank(); }
+
+ private:
+  Traffic traffic_;
+};
+
+}  // namespace roofbench::models

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that share a training step, as threads: their parameters after five steps are those of one process, and a fault
+// of any of them is seen.
+
+#include "lib/models/training/parallel_run.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/aten/random.h"
+#include "tests/ranks/in_threads.h"
+
+namespace roofbench::models {
+namespace {
+
+using SharedGroup = std::shared_ptr<ranks::Group>;
+
+constexpr workload::Transformer kShape{.d_model = 32, .d_ff = 64, .layers = 2, .heads = 4, .vocab = 50};
+constexpr int64_t kContext = 8;
+constexpr int64_t kBatch = 4;  // of all ranks
+
+ParallelRun RunOf(const ParallelRow& row, SharedGroup group, const LayerFunctions& layers = EagerLayers()) {
+  at::Generator generator = NewGenerator(at::kCPU, 7);
+  const at::Tensor tokens = at::randint(50, {kBatch, kContext}, generator, at::kLong);
+  const at::Tensor targets = at::randint(50, {kBatch, kContext}, generator, at::kLong);
+  return {std::move(group),
+          ParallelTransformer{kShape, {.layers = &layers}, false, tokens, targets},
+          [&](at::IntArrayRef shape, double deviation) {
+            const at::Tensor parameter =
+                deviation > 0 ? at::randn(shape, generator, at::kFloat).mul_(deviation) : at::ones(shape);
+            return parameter.requires_grad_(true);
+          },
+          {.kind = row.kind,
+           .bucket_bytes = 10'000,
+           .make_optimizer = MakeFusedAdamW,
+           .settings = {.learning_rate = 1e-4, .epsilon = 1e-6}}};
+}
+
+// The largest difference of any parameter, and that of any gradient in units of the largest one of its tensor.
+struct Difference {
+  double parameters = 0;
+  double gradients = 0;
+};
+
+Difference Compare(const std::vector<at::Tensor>& result, const std::vector<at::Tensor>& reference) {
+  Difference difference;
+  EXPECT_EQ(result.size(), reference.size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const double off = result[i].sub(reference[i]).abs().max().item<double>();
+    if (i < result.size() / 2) {
+      difference.parameters = std::max(difference.parameters, off);
+    } else {
+      difference.gradients = std::max(difference.gradients, off / reference[i].abs().max().item<double>());
+    }
+  }
+  return difference;
+}
+
+Difference Check(ParallelRun& run) {
+  const std::vector<at::Tensor> result = run.Result();
+  return Compare(result, run.Reference());
+}
+
+void AsRanks(int size, const std::function<void(const SharedGroup&)>& body) {
+  ranks::InGroup(size, [&](ranks::Group& group) { body(SharedGroup(SharedGroup(), &group)); });
+}
+
+class ParallelTraining : public testing::TestWithParam<ParallelRow> {
+ protected:
+  void SetUp() override {
+    if (!ranks::GlooIsBuilt().ok()) GTEST_SKIP() << ranks::GlooIsBuilt();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ParallelTraining, testing::ValuesIn(kParallelRows),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST_P(ParallelTraining, EqualsOneProcess) {
+  for (const int size : {2, 4}) {
+    AsRanks(size, [](const SharedGroup& group) {
+      ParallelRun run = RunOf(GetParam(), group);
+      for (int round = 0; round < 2; ++round) {
+        const Difference difference = Check(run);
+        EXPECT_LT(difference.parameters, 1e-6) << "rank " << group->rank() << " of " << group->size();
+        EXPECT_LT(difference.gradients, 1e-5) << "rank " << group->rank() << " of " << group->size();
+        run.Step([](ParallelPhase) {});
+      }
+    });
+  }
+}
+
+TEST_P(ParallelTraining, OneRankEqualsOneProcess) {
+  ParallelRun run = RunOf(GetParam(), ranks::MakeAlone());
+  EXPECT_LT(Check(run).parameters, 1e-6);
+}
+
+// A group whose collectives do what a faulty step would.
+class FaultyGroup final : public ranks::Group {
+ public:
+  enum Fault { kNone, kMissedParameter, kNotDivided, kBeforeAccumulation, kStaleGather };
+
+  FaultyGroup(ranks::Group& inner, Fault fault) : inner_(inner), fault_(fault) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string backend() const override { return inner_.backend(); }
+  void AllReduce(at::Tensor& tensor) override {
+    const bool is_missed = fault_ == kMissedParameter && rank() == 0 && ++reduced_ == 5;
+    at::Tensor sum = is_missed ? tensor.clone() : tensor;
+    if (fault_ == kBeforeAccumulation) sum.zero_();
+    inner_.AllReduce(sum);
+    if (fault_ == kNotDivided) sum.mul_(size());
+  }
+  void AllGather(at::Tensor& output, const at::Tensor& input) override {
+    const at::Tensor before = output.clone();
+    inner_.AllGather(output, input);
+    // The last ones are those of the check.
+    if (fault_ == kStaleGather && ++gathered_ < 5) output.copy_(before);
+  }
+  void ReduceScatter(at::Tensor& output, const at::Tensor& input) override {
+    inner_.ReduceScatter(output, input);
+    if (fault_ == kNotDivided) output.mul_(size());
+  }
+  void Broadcast(at::Tensor& tensor, int root) override { inner_.Broadcast(tensor, root); }
+  void AllToAll(at::Tensor& output, const at::Tensor& input) override { inner_.AllToAll(output, input); }
+  void Send(const at::Tensor& tensor, int to) override { inner_.Send(tensor, to); }
+  void Receive(at::Tensor& tensor, int from) override { inner_.Receive(tensor, from); }
+  void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) override {
+    inner_.SendReceive(sent, to, received, from);
+  }
+  void Barrier() override { inner_.Barrier(); }
+
+ private:
+  ranks::Group& inner_;
+  const Fault fault_;
+  int reduced_ = 0;
+  int gathered_ = 0;
+};
+
+struct Planted {
+  const char* kind;
+  FaultyGroup::Fault fault;
+};
+
+class PlantedFaults : public testing::TestWithParam<Planted> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, PlantedFaults,
+    testing::Values(Planted{"ddp_naive", FaultyGroup::kMissedParameter},
+                    Planted{"ddp_overlap", FaultyGroup::kMissedParameter},
+                    Planted{"tensor", FaultyGroup::kMissedParameter}, Planted{"ddp_naive", FaultyGroup::kNotDivided},
+                    Planted{"ddp_flat", FaultyGroup::kNotDivided}, Planted{"zero1", FaultyGroup::kNotDivided},
+                    Planted{"fsdp", FaultyGroup::kNotDivided}, Planted{"ddp_overlap", FaultyGroup::kBeforeAccumulation},
+                    Planted{"ddp_bucketed", FaultyGroup::kBeforeAccumulation},
+                    Planted{"zero1", FaultyGroup::kStaleGather}));
+
+TEST_P(PlantedFaults, AreSeen) {
+  if (!ranks::GlooIsBuilt().ok()) GTEST_SKIP() << ranks::GlooIsBuilt();
+  const auto* const row = std::ranges::find_if(
+      kParallelRows, [](const ParallelRow& one) { return std::string_view(GetParam().kind) == one.name; });
+  std::atomic<int> seen = 0;
+  AsRanks(2, [&](const SharedGroup& group) {
+    ParallelRun run = RunOf(*row, std::make_shared<FaultyGroup>(*group, GetParam().fault));
+    const Difference difference = Check(run);
+    if (difference.parameters > 1e-6 || difference.gradients > 1e-5) ++seen;
+  });
+  EXPECT_GT(seen, 0);
+}
+
+TEST_P(ParallelTraining, CountsWhatItSends) {
+  AsRanks(2, [](const SharedGroup& group) {
+    ParallelRun run = RunOf(GetParam(), group);
+    run.Step([](ParallelPhase) {});
+    const double parameters = 4 * kShape.Parameters().Total();
+    // Gloo's reduce-scatter is an all-reduce, and units are filled up to equal parts.
+    double expected = parameters;
+    if (GetParam().kind == ParallelKind::kZero1) expected = 1.5 * parameters;
+    if (GetParam().kind == ParallelKind::kFsdp) expected = 2 * parameters;
+    if (GetParam().kind == ParallelKind::kTensor) expected = 4.0 * 2 * kBatch * kContext * 32 * 4;
+    EXPECT_NEAR(run.SentBytes(), expected, 1e-3 * expected);
+  });
+}
+
+TEST_P(ParallelTraining, TimesItsPartsAndGoesOn) {
+  AsRanks(2, [](const SharedGroup& group) {
+    ParallelRun run = RunOf(GetParam(), group);
+    const ParallelRun::Times& times = run.MeasuredTimes(/*seconds=*/0.01);
+    EXPECT_GT(times.computation, 0);
+    EXPECT_GT(times.communication, 0);
+    // Their difference may be small beside both.
+    EXPECT_NEAR(times.Overlap() * times.communication, times.communication - times.exposed, 1e-9 * times.communication);
+    const double sent = run.SentBytes();
+    run.Step([](ParallelPhase) {});
+    EXPECT_EQ(run.SentBytes(), sent);
+  });
+}
+
+}  // namespace
+}  // namespace roofbench::models

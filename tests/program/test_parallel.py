@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps that ranks share: checked, with the memory and the bytes of their formulas."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from built_program import NO_ROOFS, PROGRAM
+
+SIZES = {
+    "train_step": {"d_model": 96, "heads": 4, "d_ff": 384, "layers": 2, "context": 32, "vocab": 500},
+    "mlp": {"batch": 16, "d": 128},
+}
+QUICKLY = ("--benchmark_min_time=3x", "--warmup_iters=1", "--ranks=2", *NO_ROOFS)
+KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "zero1", "fsdp", "tensor"}
+# Gloo's reduce-scatter is an all-reduce.
+SENT = {"zero1": 1.5, "fsdp": 4 / 3}
+
+
+def rows(family: str, tmp_path: Path) -> dict[str, dict[str, Any]]:
+    out = tmp_path / "out.json"
+    sizes = [f"--axis={family}.{axis}={size}" for axis, size in SIZES[family].items()]
+    command: list[str | Path] = [
+        PROGRAM,
+        f"--benchmark_filter=^{family}/.*/parallel:[^n]",
+        *QUICKLY,
+        *sizes,
+        f"--benchmark_out={out}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if "this build has no Gloo" in done.stdout + done.stderr:
+        pytest.skip("this build has no Gloo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [row for row in json.loads(out.read_text())["benchmarks"] if row["run_type"] == "iteration"]
+    return {row["name"].partition("parallel:")[2].partition("/")[0]: row for row in found}
+
+
+@pytest.mark.parametrize("family", ["train_step", "mlp"])
+def test_every_kind(family: str, tmp_path: Path) -> None:
+    found = rows(family, tmp_path)
+    assert set(found) == (KINDS if family == "train_step" else KINDS - {"zero1"})
+    off = {}
+    for kind, row in found.items():
+        assert not row.get("error_message") and not row.get("skip_message"), row
+        assert row["computation_ms"] > 0 and row["communication_ms"] > 0
+        assert "exposed_communication_ms" in row and "communication_overlap" in row
+        assert row["sent_bytes"] == pytest.approx(SENT.get(kind, 1) * row["predicted_sent_bytes"], rel=0.01)
+        off[kind] = round(row["peak_mem"] / row["predicted_mem"] - 1, 3)
+    if family == "train_step":
+        # A unit's copies are shorter than the formula has them, and no peak of their own.
+        assert -0.12 <= off.pop("fsdp") <= 0.03
+        assert max(map(abs, off.values())) <= 0.03, off
