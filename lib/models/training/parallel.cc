@@ -17,6 +17,18 @@ namespace roofbench::models {
 
 using workload::CollectiveKind;
 
+std::vector<at::Tensor> TensorsOf(const std::vector<SharedParameter>& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const SharedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& tensor : tensors) gradients.push_back(tensor.grad());
+  return gradients;
+}
+
 void Traffic::Restart(bool exchanges) {
   exchanges_ = exchanges;
   done_.clear();
@@ -91,12 +103,6 @@ void Parallel::ForgetGradients() {
 
 namespace {
 
-std::vector<at::Tensor> TensorsOf(const std::vector<SharedParameter>& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const SharedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
-  return tensors;
-}
-
 // The elements of all tensors after each other, and zeros up to a multiple of `parts`.
 at::Tensor Flat(const std::vector<at::Tensor>& tensors, int64_t parts = 1) {
   std::vector<at::Tensor> flat;
@@ -120,10 +126,21 @@ std::vector<at::Tensor> Apart(const at::Tensor& flat, const std::vector<at::Tens
   return views;
 }
 
-std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& tensor : tensors) gradients.push_back(tensor.grad());
-  return gradients;
+// Moves the tensors into one array, whose size is a multiple of `parts`.
+at::Tensor MovedTogether(const std::vector<at::Tensor>& tensors, int64_t parts) {
+  at::Tensor whole = Flat(tensors, parts);
+  const std::vector<at::Tensor> views = Apart(whole, tensors);
+  for (std::size_t i = 0; i < views.size(); ++i) tensors[i].set_data(views[i]);
+  return whole;
+}
+
+// Gives `owned`, a rank's part of these parameters, its part of the mean of their gradients, which are released.
+void ScatterGradients(Traffic& traffic, const std::vector<at::Tensor>& parameters, const at::Tensor& owned) {
+  const at::Tensor gradients = Flat(GradientsOf(parameters), traffic.group().size());
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  at::Tensor mine = at::empty_like(owned);
+  traffic.ReduceScatter(mine, gradients);
+  owned.mutable_grad() = mine.div_(traffic.group().size());
 }
 
 // Calls `call` each time that backward has completed the gradient of a leaf.
@@ -196,7 +213,7 @@ class Bucketed final : public Replicated {
 
   void Begin(Bucket& bucket) {
     const at::NoGradGuard no_grad;
-    const std::vector<at::Tensor> gradients = Gradients(bucket.parameters);
+    const std::vector<at::Tensor> gradients = GradientsOf(bucket.parameters);
     if (gradients.size() == 1) {
       bucket.gradient = gradients.front().detach().contiguous();
     } else {
@@ -247,19 +264,14 @@ class Zero1 final : public Parallel {
   using Parallel::Parallel;
   void Share(std::vector<SharedParameter> parameters) override {
     parameters_ = TensorsOf(parameters);
-    whole_ = Flat(parameters_, size());
-    const std::vector<at::Tensor> views = Apart(whole_, parameters_);
-    for (std::size_t i = 0; i < views.size(); ++i) parameters_[i].set_data(views[i]);
-    owned_ = {PartOf(whole_).requires_grad_(true)};
+    whole_ = MovedTogether(parameters_, size());
+    const int64_t part = whole_.numel() / size();
+    owned_ = {whole_.narrow(0, rank() * part, part).detach().requires_grad_(true)};
   }
   const std::vector<at::Tensor>& Owned() const override { return owned_; }
   void AfterBackward() override {
     const at::NoGradGuard no_grad;
-    const at::Tensor gradients = Flat(Gradients(parameters_), size());
-    ForgetGradients();
-    at::Tensor mine = at::empty_like(owned_[0]);
-    traffic().ReduceScatter(mine, gradients);
-    owned_[0].mutable_grad() = mine.div_(size());
+    ScatterGradients(traffic(), parameters_, owned_[0]);
   }
   void AfterUpdate() override { traffic().AllGather(whole_, owned_[0].detach()); }
   void ForgetGradients() override {
@@ -273,11 +285,6 @@ class Zero1 final : public Parallel {
   }
 
  private:
-  at::Tensor PartOf(const at::Tensor& whole) const {
-    const int64_t part = whole.numel() / size();
-    return whole.narrow(0, rank() * part, part).detach();
-  }
-
   std::vector<at::Tensor> parameters_;
   at::Tensor whole_;
   std::vector<at::Tensor> owned_;
@@ -295,13 +302,9 @@ class Fsdp final : public Parallel {
     }
     for (std::size_t i = 0; i < units_.size(); ++i) {
       Unit& unit = units_[i];
-      unit.whole = Flat(unit.parameters, size());
+      unit.whole = MovedTogether(unit.parameters, size());
       unit.bytes = unit.whole.nbytes();
-      const std::vector<at::Tensor> views = Apart(unit.whole, unit.parameters);
-      for (std::size_t p = 0; p < views.size(); ++p) {
-        unit.parameters[p].set_data(views[p]);
-        AfterGradient(unit.parameters[p], [this, i] { Complete(units_[i]); });
-      }
+      for (const at::Tensor& parameter : unit.parameters) AfterGradient(parameter, [this, i] { Complete(units_[i]); });
       const int64_t part = unit.whole.numel() / size();
       owned_.push_back(unit.whole.narrow(0, rank() * part, part).clone().requires_grad_(true));
       unit.owned = owned_.back();
@@ -350,11 +353,7 @@ class Fsdp final : public Parallel {
     const at::NoGradGuard no_grad;
     unit.complete = 0;
     Release(unit);
-    const at::Tensor gradients = Flat(Gradients(unit.parameters), size());
-    for (const at::Tensor& parameter : unit.parameters) parameter.mutable_grad().reset();
-    at::Tensor mine = at::empty_like(unit.owned);
-    traffic().ReduceScatter(mine, gradients);
-    unit.owned.mutable_grad() = mine.div_(size());
+    ScatterGradients(traffic(), unit.parameters, unit.owned);
   }
 
   std::vector<Unit> units_;

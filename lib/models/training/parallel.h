@@ -58,9 +58,12 @@ struct SharedParameter {
   static constexpr int64_t kWhole = -1;
   at::Tensor tensor;
   std::size_t unit = 0;  // InUnit's that reads it
-  int64_t split =
-      kWhole;  // the dimension along which ParallelKind::kTensor divides it; kWhole: every rank has all of it
+  // The dimension along which ParallelKind::kTensor divides it; kWhole: every rank has all of it.
+  int64_t split = kWhole;
 };
+
+std::vector<at::Tensor> TensorsOf(const std::vector<SharedParameter>& parameters);
+std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& tensors);
 
 enum class ParallelKind { kNaive, kFlat, kOverlap, kBucketed, kTorch, kZero1, kFsdp, kTensor };
 

@@ -13,6 +13,7 @@
 
 #include "lib/aten/precision_scopes.h"
 #include "lib/observe/ranges.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench::models {
 namespace {
@@ -29,17 +30,6 @@ std::vector<at::Tensor> Copies(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
   for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());
   return copies;
-}
-
-std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& tensor : tensors) gradients.push_back(tensor.grad());
-  return gradients;
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 // Seconds of each call on the slowest rank; every rank calls it with as many calls.
@@ -173,8 +163,7 @@ std::vector<at::Tensor> ParallelRun::Reference() {
       return whole.at(next++).detach().clone().requires_grad_(true);
     };
     const ParallelModel model = build_({.make = make, .hooks = NoHooks(), .ranks = 1, .part = 0, .parts = 1});
-    std::vector<at::Tensor> parameters;
-    for (const SharedParameter& parameter : model.parameters) parameters.push_back(parameter.tensor);
+    const std::vector<at::Tensor> parameters = TensorsOf(model.parameters);
     std::unique_ptr<Optimizer> optimizer;
     if (options_.make_optimizer != nullptr) optimizer = options_.make_optimizer(parameters, options_.settings);
     std::vector<at::Tensor> gradients;
@@ -182,7 +171,7 @@ std::vector<at::Tensor> ParallelRun::Reference() {
       model.backward(model.forward());
       gradients = GradientsOf(parameters);
       if (optimizer != nullptr) optimizer->Step();
-      for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+      for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
     }
     reference = ParametersThenGradients(parameters, gradients);
   } else {
@@ -219,7 +208,8 @@ const ParallelRun::Times& ParallelRun::MeasuredTimes(double seconds) {
     communication.push_back(slowest[kCommunication]);
     exposed.push_back(slowest[kStep] - slowest[kComputation]);
   }
-  times_ = std::make_unique<Times>(Times{Median(computation), Median(communication), Median(exposed)});
+  times_ = std::make_unique<Times>(
+      Times{timing::Median(computation), timing::Median(communication), timing::Median(exposed)});
   return *times_;
 }
 

@@ -79,7 +79,7 @@ class ParallelRun {
   // Measured in turns with the whole step for about so long when first asked for, on all ranks. Leaves the parameters
   // of each rank different.
   const Times& MeasuredTimes(double seconds = 1);
-  // What the busiest rank sends in a step, and has to send by the formula for so many bytes of parameters.
+  // What the busiest rank sends in a step.
   double SentBytes() const { return sent_bytes_; }
 
   // What a rank keeps between steps.
