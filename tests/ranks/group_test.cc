@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,6 +49,21 @@ TEST_P(Groups, AllReduceSums) {
     at::Tensor tensor = Mine(group.rank(), kPart);
     group.AllReduce(tensor);
     EXPECT_TRUE(tensor.equal(Sum(group.size(), kPart)));
+  });
+}
+
+TEST_P(Groups, KeepsNoTensorAfterACall) {
+  InEach([](Group& group) {
+    std::size_t kept = 0;
+    for (int call = 0; call < 50; ++call) {
+      at::Tensor tensor = at::ones({kPart});
+      group.AllReduce(tensor);
+      kept += tensor.use_count() - 1;
+      const std::unique_ptr<Work> work = group.StartAllReduce(tensor);
+      work->Wait();
+      kept += tensor.use_count() - 1;
+    }
+    EXPECT_EQ(kept, 0);
   });
 }
 
