@@ -279,7 +279,7 @@ def product_against_torch(tools: Tools, step: Step) -> None:
         step.judge("failed", f"our time is {ratio:.3f} of PyTorch's; expected 1 within {AGREEMENT:.0%}")
 
 
-# Continues a step that an earlier call began. What it has when the call ends is kept.
+# Continues a step that an earlier call began. Its results so far are kept when the call ends.
 Check = Callable[[Tools, Step], None]
 
 # By value: a machine may be taken away at any time.
@@ -298,7 +298,7 @@ STEPS: dict[str, Check] = {
 
 
 def verified(steps: Mapping[str, Step]) -> list[str]:
-    """What this GPU ran without a fault, as lib/device/unverified.cc names it: our own kernels if all of their checks
+    """Parts that ran here without a fault, as lib/device/unverified.cc names it: our own kernels if all of their checks
     passed, and Inductor's packages if a case of them did.
     """
     names = set()

@@ -61,7 +61,7 @@ struct LoadedDecoder {
 // for the lengths of the point's prompt and of its steps.
 absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Inputs& in, int64_t piece = 1);
 
-// What a decoder has read.
+// The tokens that a decoder has read.
 struct ReadTokens {
   at::Tensor tokens;                       // [batch, n]
   int64_t at_once = 0;                     // the first of them; the others followed one by one

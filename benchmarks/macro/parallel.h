@@ -26,10 +26,10 @@ int64_t ModelParts(const Point& at);
 int64_t BatchParts(const Point& at);
 absl::Status SupportsParallel(const Point& at, const Device& device);
 
-// What a case says of its memory and of what the ranks exchange, in bytes.
+// The memory of a case and the traffic between its ranks, in bytes.
 struct ParallelWork {
   workload::Cost cost;  // of one rank
-  // Of one rank with the whole model or its part of it, if one process ran the step.
+  // One rank's, with the whole model or its part of it, if one process ran the step.
   double parameters = 0;
   double optimizer = 0;
   double activations = 0;  // at their most, with the gradients of the loss

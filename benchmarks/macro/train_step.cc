@@ -82,7 +82,7 @@ workload::Transformer ShapeAt(const Point& at) {
   return shape;
 }
 
-// Of one rank, which has its share of the heads and features. Only built cases know their device.
+// One rank's, which has its share of the heads and features. Only built cases know their device.
 workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
   workload::Transformer shape = ShapeAt(at);
   const auto parts = static_cast<double>(ModelParts(at));

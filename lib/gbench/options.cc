@@ -123,7 +123,7 @@ FlagTarget SwitchOr(const std::string& word, bool& target, bool& also) {
           .is_switch = true};
 }
 
-// Of a flag of Google Benchmark that has no effect here.
+// For a flag of Google Benchmark that has no effect here.
 FlagTarget NoEffect(bool is_switch) {
   return {.read = [](const std::string& /*text*/) { return absl::OkStatus(); }, .is_switch = is_switch};
 }

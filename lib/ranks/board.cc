@@ -77,7 +77,7 @@ Board::~Board() = default;
 uint16_t Board::port() const { return shared_->server->getPort(); }
 
 absl::StatusOr<std::unique_ptr<Board>> Board::Open(const Place& place, milliseconds timeout) {
-  // What the store throws, it logs as well, with its stack.
+  // The store also logs, with its stack, whatever it throws.
   constexpr int kFatal = 3;
   FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kFatal);
   c10d::TCPStoreOptions options;

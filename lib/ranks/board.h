@@ -21,7 +21,7 @@ class Store;
 
 namespace roofbench::ranks {
 
-// Another rank ended, left, or did not answer in time. What it says is a consequence: the cause is that rank's own.
+// Another rank ended, left, or did not answer in time. Its message names a consequence: the cause is that rank's own.
 class ContactLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -48,7 +48,7 @@ class Board {
   // Each key is written once. Both throw ContactLost if the rank that serves the board is gone.
   void Write(const std::string& key, const std::string& text);
   bool Has(const std::string& key);
-  // Waits up to `timeout`; nullopt: nobody wrote it in time, or `gives_up`.
+  // Waits up to `timeout`; nullopt: it was not written in time, or `gives_up`.
   std::optional<std::string> Read(const std::string& key, std::chrono::milliseconds timeout,
                                   const GivesUp& gives_up = {});
 

@@ -216,7 +216,7 @@ absl::Status GlooIsBuilt() { return absl::OkStatus(); }
 absl::StatusOr<std::unique_ptr<Group>> MakeGloo(Board& board, const std::string& name,
                                                 std::chrono::milliseconds timeout, bool local,
                                                 const Board::GivesUp& gives_up) try {
-  // Gloo itself does not tell which rank it waits for.
+  // Gloo itself does not say which rank it waits for.
   const std::string missing = MissingRanks(board.Exchange(absl::StrCat("meet/", name), "", timeout, gives_up));
   if (!missing.empty()) return absl::UnavailableError(absl::StrCat(missing, " did not come to the group ", name));
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);

@@ -34,7 +34,7 @@ class Reducer {
   // Without both, they stay those of this rank.
   virtual void BeforeForward() = 0;
   virtual void BeforeBackward() = 0;
-  // Of each bucket, in the order of their all-reduces.
+  // Each bucket's, in the order of their all-reduces.
   virtual std::vector<int64_t> BucketElements() const = 0;
 };
 
@@ -52,7 +52,8 @@ class Group {
 
   // Sums in place.
   virtual void AllReduce(at::Tensor& tensor) = 0;
-  // The same while the caller goes on, without touching the tensor before Work::Wait. The default has ended on return.
+  // The same while the caller continues, without touching the tensor before Work::Wait. The default has ended on
+  // return.
   virtual std::unique_ptr<Work> StartAllReduce(at::Tensor& tensor);
   // The inputs of all ranks in their order: `output` has size() times the elements of `input`.
   virtual void AllGather(at::Tensor& output, const at::Tensor& input) = 0;
@@ -71,7 +72,7 @@ class Group {
   virtual std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters);
 };
 
-// A group of one rank, whose collectives copy. What it sends to itself waits there until it is received.
+// A group of one rank, whose collectives copy. Messages to itself wait until they are received.
 std::unique_ptr<Group> MakeAlone();
 
 // OK if this build has Gloo; otherwise Unimplemented says what to install.

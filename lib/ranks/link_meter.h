@@ -14,7 +14,7 @@ struct LinkSpeed {
   double alpha = 0;  // seconds
   double beta = 0;   // bytes per second; 0: unknown
 
-  // Of messages one after the other. 0: unknown.
+  // For messages one after the other. 0: unknown.
   double Seconds(double messages, double bytes) const { return beta > 0 ? messages * alpha + bytes / beta : 0; }
 };
 

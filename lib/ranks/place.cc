@@ -27,7 +27,7 @@ constexpr char kPort[] = "ROOFBENCH_RANK_PORT";
 constexpr char kParent[] = "ROOFBENCH_RANK_PARENT";
 constexpr char kOurPrefix[] = "ROOFBENCH_RANK";
 
-// The variables by which a launcher tells a process its place.
+// The variables by which a launcher gives a process its place.
 struct Names {
   Launcher launcher;
   const char* title;

@@ -114,7 +114,7 @@ constexpr CounterSpec kTable[] = {
      "no traffic", [](const CounterContext& c) { return PerSecond(c.outcome.cost.Bytes(), c); }},
     {"algbw", "B/s", kHigher, 0.02, kMeasured,
      "algorithm bandwidth of a collective: bytes of the array over the median time of the slowest rank",
-     "the case is no collective", [](const CounterContext& c) { return PerSecond(c.outcome.cost.array_bytes, c); }},
+     "the case is not a collective", [](const CounterContext& c) { return PerSecond(c.outcome.cost.array_bytes, c); }},
     {"busbw", "B/s", kHigher, 0.02, kMeasured,
      "bus bandwidth, as nccl-tests define it: algbw times what a rank has to send of each byte, which compares with "
      "the "
@@ -264,7 +264,7 @@ constexpr CounterSpec kTable[] = {
     {"script_tokens/s", "tokens/s", kNeither, 0.02, kMeasured,
      "e2e_tokens/s as the published script of the experiment counts tokens: a prompt and its new tokens, of one "
      "sequence",
-     "the script counts as e2e_tokens/s does, or the case is no published one",
+     "the script counts as e2e_tokens/s does, or the case is not a published one",
      [](const CounterContext& c) -> Value {
        for (const auto& [name, tokens] : c.outcome.figures) {
          if (name == "script_tokens") return PerSecond(tokens, c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from a case's samples: times, noise, and shares of the roof.
+// Derived from a case's samples: times, noise, and shares of the roof.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@
 
 namespace roofbench {
 
-// What names a case.
+// The name of a case.
 struct CaseKey {
   std::string family;
   std::string name;

@@ -96,7 +96,7 @@ double SmallDivisor(const Family& family, const Point& point) {
   return divisor;
 }
 
-// What the known points of a kind say about one with more work.
+// The bound that the known points of a kind give for one with more work.
 class Extrapolation {
  public:
   // `known`: seconds by work; only points with at most `work` count.
@@ -120,7 +120,7 @@ class Extrapolation {
   }
 
   // Whether a larger pilot run would not change the verdict. A step that takes little longer than the smallest one
-  // shows the overhead, and noise as large as that beside other programs: it proves that a case is fast, not that it
+  // shows the overhead, and noise as large as that next to other programs: it proves that a case is fast, not that it
   // is slow.
   bool Settles(double limit) const {
     if (empty()) return false;

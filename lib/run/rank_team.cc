@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr char kOver[] = "over";
 constexpr int kDismissed = -1;  // in place of the number of cases
 constexpr milliseconds kFarewell(5000);
-constexpr milliseconds kStartOfAProcess(60'000);  // it loads LibTorch, perhaps beside other programs
+constexpr milliseconds kStartOfAProcess(60'000);  // it loads LibTorch, perhaps while other programs run
 
 std::string LinkOf(const char* path) {
   std::array<char, 256> target{};

@@ -46,7 +46,7 @@ class RankTeam {
   // Whether a rank is known to be lost: of a team of processes that we started, a new one takes its place.
   bool IsBroken() { return broken_ || (processes_ != nullptr && processes_->Dead()); }
 
-  // Rank 0 runs a case with the others, which are told its index in the plan. Returns what they agree on: OK, or the
+  // Rank 0 runs a case with the others, which get its index in the plan. Returns what they agree on: OK, or the
   // failure of one of them with its number. Never throws.
   absl::Status Lead(std::size_t index, const std::function<absl::Status()>& work);
   // The other ranks wait for a case; nullopt: rank 0 has dismissed them. Then they run it. Throws ranks::ContactLost if
@@ -54,7 +54,7 @@ class RankTeam {
   std::optional<std::size_t> NextCase();
   absl::Status Follow(const std::function<absl::Status()>& work);
 
-  // While a case runs: the group, which is made anew after a failure.
+  // While a case runs: the group, which is made again after a failure.
   const std::shared_ptr<ranks::Group>& group() const { return group_; }
   // Within a case: what all ranks agree on, before a step that communicates. After a failure, which leaves the group, a
   // case must return it.
@@ -109,7 +109,7 @@ class RankTeams {
   std::unique_ptr<RankTeam> team_;
 };
 
-// What must be the same on all ranks of a run: versions, flags, cases.
+// Facts that must be the same on all ranks of a run: versions, flags, cases.
 std::string FingerprintOf(const RunOptions& options, const std::vector<PlannedCase>& plan);
 
 std::chrono::milliseconds RankTimeout(const RunOptions& options);

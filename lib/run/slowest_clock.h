@@ -29,7 +29,7 @@ class SlowestClock final : public timing::ForwardingClock {
   // Whether rank 0 wished to end at the last exchange.
   bool interrupted() const { return interrupted_; }
 
-  // Of the samples since Restart: the median of the seconds between the first rank's end and the last rank's, and the
+  // For the samples since Restart: the median of the seconds between the first rank's end and the last rank's, and the
   // rank that was last most often.
   void Restart() { skews_.clear(), lasts_.assign(lasts_.size(), 0); }
   double SkewSeconds() const;

@@ -42,7 +42,7 @@ class CaseStep {
 using workload::ModelWork;
 using workload::Tolerance;
 
-// What a step leaves in memory for the next one.
+// Memory that a step leaves for the next one.
 struct StepEffects {
   std::vector<at::Tensor> overwritten = {};  // whatever was there before
   std::vector<at::Tensor> updated = {};      // in place, from what was there before

@@ -14,7 +14,7 @@ std::string_view Name(CollectiveKind kind);  // "all_reduce", …
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   double ranks = 2;
-  // Of the whole array: what all_gather collects and reduce_scatter splits, and one rank's operand of the others.
+  // The whole array's: what all_gather collects and reduce_scatter splits, and one rank's operand of the others.
   double array_bytes = 0;
   bool in_place = false;  // of all_gather and reduce_scatter: the part of a rank lies in the whole array
 
@@ -23,7 +23,7 @@ struct Collective {
   double BusBytes() const;
   // Messages that a rank sends for that one after the other: along a ring, in pairs, or down a tree.
   double Messages() const;
-  // What the busiest rank sends with Gloo, as LibTorch 2.11 calls it: rings for all_reduce and all_gather, a tree for
+  // Sent by the busiest rank with Gloo, as LibTorch 2.11 calls it: rings for all_reduce and all_gather, a tree for
   // broadcast, and for reduce_scatter an all_reduce, of which each rank keeps a part.
   double GlooBytes() const;
 

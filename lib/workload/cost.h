@@ -33,7 +33,7 @@ struct Operation {
 struct Cost {
   std::vector<Operation> operations = {};
   double resident_bytes = 0;  // operands, results and temporaries alive at the peak of one step
-  // Of collective operations (lib/workload/collectives.h): the arrays, what each rank has to send for them, and what
+  // For collective operations (lib/workload/collectives.h): the arrays, what each rank has to send for them, and what
   // the busiest rank sends with the algorithm in use.
   double array_bytes = 0;
   double bus_bytes = 0;

@@ -45,7 +45,7 @@ constexpr Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_se
 
 // Lower bound in seconds under `peaks`: the sum over operations of max(compute time, memory time). Compute time is the
 // sum over precisions of flops/peak. Memory time pairs each written byte with a read one at the `copy` rate, and the
-// rest takes the `read` or `write` rate; bytes updated in place take the `update` rate. What ranks have to send takes
+// rest takes the `read` or `write` rate; bytes updated in place take the `update` rate. Traffic between ranks takes
 // the `link` rate, after the operations. nullopt if a peak that the cost needs is unknown, or if the cost is empty.
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sampling a Python callable gave.
+// The samples of a Python callable.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -87,7 +87,7 @@ const Registration kPlanted = FamilyOf<Operands>("planted", "what goes wrong")
                                         })
                                   .Points(Suite::kQuick, {{"how", kHow}, {"cache", {kWarm}}});
 
-// What goes wrong on one of several ranks.
+// Faults of one of several ranks.
 struct RankOperands {
   std::string how;
   at::Tensor y;

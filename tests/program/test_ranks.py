@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of several ranks that are killed, hang and disagree: each is one row, and no process stays behind."""
+"""Cases of several ranks that are killed, hang and disagree: each is one row, and no process is left over."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def await_the_end(pids: set[int]) -> None:
                 break
             time.sleep(0.01)
         else:
-            pytest.fail(f"process {pid} stayed behind")
+            pytest.fail(f"process {pid} was left over")
 
 
 def is_over(pid: int) -> bool:

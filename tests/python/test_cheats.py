@@ -411,7 +411,7 @@ def test_check_of_roofbench_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Module:
-    """What a reference refers to, and a cheat swaps."""
+    """An object that the reference refers to, swapped by a cheat."""
 
     @staticmethod
     def kernel(a: Any, b: Any) -> Any:

@@ -252,7 +252,7 @@ def test_partial_and_method() -> None:
 
 
 def test_table_made_in_the_first_call() -> None:
-    """What does not depend on the values may be kept."""
+    """Results that do not depend on the values may be kept."""
     kept: dict[int, Any] = {}
 
     def windowed(x: Any) -> Any:

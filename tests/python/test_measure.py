@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a measurement says and keeps, and the arrays that it finds."""
+"""The output and state of a measurement, and the arrays that it finds."""
 
 from __future__ import annotations
 

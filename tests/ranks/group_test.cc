@@ -186,7 +186,7 @@ TEST_F(Failures, AWrongShapeIsTheRanksOwnError) {
       group.AllGather(output, Mine(group.rank(), kPart));
       ADD_FAILURE() << "it does not fit";
     } catch (const ContactLost& lost) {
-      ADD_FAILURE() << "nobody left: " << lost.what();
+      ADD_FAILURE() << "no rank left: " << lost.what();
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): as it should be
     }
   });

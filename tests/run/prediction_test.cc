@@ -86,7 +86,7 @@ TEST_F(PredictionTest, ABusyMachineSkipsNoFastCase) {
       ASSERT_TRUE(predicted.has_value());
       EXPECT_LT(*predicted, kLimit) << overhead << " " << first;
       EXPECT_LE(pilot - first, 10U);
-      // What a busy machine made of a smaller case proves nothing about a larger one either.
+      // The time of a smaller case on a busy machine proves nothing about a larger one either.
       predictor.Learn(family_, At("4096"), 0.14 + 2 * overhead);
       EXPECT_LT(*predictor.Predict(family_, At("6144"), kLimit), kLimit) << overhead << " " << first;
     }
@@ -142,7 +142,7 @@ class BusyMachineTest : public testing::Test {
   BusyMachineTest() { at::set_num_threads(2); }
   ~BusyMachineTest() override { at::set_num_threads(threads_before_); }
 
-  // What admission says of a step that takes `processor_seconds`, divided by two processors if it is parallel.
+  // Admission's verdict on a step that takes `processor_seconds`, divided by two processors if it is parallel.
   absl::Status Check(double processor_seconds, bool is_parallel = true) {
     processor_seconds_ = processor_seconds;
     is_parallel_ = is_parallel;

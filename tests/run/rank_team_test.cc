@@ -46,7 +46,7 @@ class RankTeamTest : public ::testing::Test {
     });
   }
 
-  // What rank 0 learns of `cases` cases, in which every rank does `work`.
+  // Outcomes at rank 0 of `cases` cases, in which every rank does `work`.
   static std::vector<absl::Status> Run(int size, std::size_t cases, const Work& work,
                                        milliseconds timeout = ranks::kPatience) {
     std::vector<absl::Status> statuses;

@@ -238,7 +238,7 @@ def test_the_limit_counts_from_the_start_of_the_call(
     assert deadlines == [1000 + 600 - gpu_check.GRACE] * 2
 
 
-# What each program of a machine does until all is done, in units of work: cases, shards, products.
+# Work of each program of a machine until all is done, in units of work: cases, shards, products.
 JOURNAL: list[dict[str, Any]] = [{"context": {"device": "NVIDIA H200"}}, {"name": "a/b:1"}, {"name": "a/b:2"}]
 SUITES = ("quick", "kernels", "generation", "chosen", "training", "compiled")
 UNITS = 2 * len(SUITES) + 2 * 2 + 2 + 2  # cases; products, ours and PyTorch's; shards of the tests; sanitizers

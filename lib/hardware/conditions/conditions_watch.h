@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What else the machine does while a case is sampled.
+// Other activity of the machine while a case is sampled.
 #pragma once
 
 #include <functional>

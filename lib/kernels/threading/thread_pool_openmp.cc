@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool of the program. The Python package, which must not bring a second OpenMP runtime beside LibTorch's, has its
+// The pool of the program. The Python package, which must not bring a second OpenMP runtime besides LibTorch's, has its
 // own (python/bindings/thread_pool.cc).
 #include <omp.h>
 

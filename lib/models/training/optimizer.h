@@ -55,7 +55,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Updates the parameters from their gradients.
   virtual void Step() = 0;
-  // What it keeps between steps: moments, and counts of steps on the device. Empty before the first step, if that makes
+  // Its state between steps: moments, and counts of steps on the device. Empty before the first step, if that makes
   // them.
   virtual std::vector<at::Tensor> State() const = 0;
 };

@@ -44,7 +44,7 @@ class Traffic {
   const std::vector<Exchange>& done() const { return done_; }
   // Repeats the exchanges noted so far, in their order, on memory of its own.
   std::function<void()> Repetition() const;
-  // What the busiest rank sends for them, by the algorithms of the backend.
+  // Sent for them by the busiest rank, by the algorithms of the backend.
   double SentBytes() const;
 
  private:
@@ -106,7 +106,7 @@ class Parallel : public ForwardHooks {
   // Called once, before the first step; the model must live as long.
   virtual void Share(std::vector<SharedParameter> parameters) = 0;
 
-  // What this rank's optimizer updates, with gradients between AfterBackward and ForgetGradients.
+  // The tensors that this rank's optimizer updates, with gradients between AfterBackward and ForgetGradients.
   virtual const std::vector<at::Tensor>& Owned() const = 0;
   // Before forward, before backward, and after backward, when it returns with the gradients of the whole batch.
   virtual void BeforeForward() {}
@@ -116,7 +116,7 @@ class Parallel : public ForwardHooks {
   virtual void AfterUpdate() {}
   virtual void ForgetGradients();
 
-  // The tensors of the model's parameters that the ranks have together, from those that each has beside Owned(): equal
+  // The tensors of the model's parameters that the ranks have together, from those that each has besides Owned(): equal
   // on all ranks, for checks.
   virtual std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) = 0;
 

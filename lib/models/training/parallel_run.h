@@ -79,10 +79,10 @@ class ParallelRun {
   // Measured in turns with the whole step for about so long when first asked for, on all ranks. Leaves the parameters
   // of each rank different.
   const Times& MeasuredTimes(double seconds = 1);
-  // What the busiest rank sends in a step.
+  // Sent by the busiest rank in a step.
   double SentBytes() const { return sent_bytes_; }
 
-  // What a rank keeps between steps.
+  // Kept by a rank between steps.
   double ParameterBytes() const;
   double OptimizerBytes() const;
   double GradientBytes() const { return gradient_bytes_; }

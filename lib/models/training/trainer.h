@@ -103,7 +103,7 @@ class TrainingRun {
   at::Device device() const { return tokens_.device(); }
   TrainerCheck Check() const { return {*trainer_, tokens_, targets_, check_}; }
 
-  // Of the last step.
+  // The last step's.
   const at::Tensor& loss() const { return loss_; }
   // All that a step updates in place: parameters and the optimizer's state; empty without an optimizer.
   std::vector<at::Tensor> Updated() const;

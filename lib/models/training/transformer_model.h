@@ -78,7 +78,7 @@ struct TransformerBlock {
 // kMeanLogit: the mean of the logits instead of a loss.
 enum class Loss { kCrossEntropy, kMeanLogit };
 
-// What a step that several ranks share adds to the forward pass.
+// Additions to the forward pass of a step that several ranks share.
 class ForwardHooks {
  public:
   virtual ~ForwardHooks() = default;

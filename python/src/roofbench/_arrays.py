@@ -138,7 +138,7 @@ def array_of(value: Any, where: str) -> Array:
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
-    """What a container holds, each with the text that follows the container's name."""
+    """The contents of a container, each with the text that follows the container's name."""
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", item) for key, item in value.items()]
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -155,7 +155,7 @@ def _is_own(function: types.FunctionType) -> bool:
 
 
 def _captured(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a callable refers to: its closure, defaults and globals, or the attributes of an object."""
+    """The references of a callable: its closure, defaults and globals, or the attributes of an object."""
     compiled = getattr(function, "_torchdynamo_orig_callable", None)
     if compiled is not None:
         yield "", compiled
@@ -321,7 +321,7 @@ class Copier:
         return made
 
     def _held(self, value: Any) -> Any:
-        """What a function refers to: its own list of results, say, stays the same object."""
+        """The references of a function: its own list of results, say, stays the same object."""
         return value if isinstance(value, (list, dict, set)) and not walk(value, "") else self(value)
 
     def _made(self, value: Any, depth: int) -> Any:

@@ -113,7 +113,7 @@ def _stored(array: Array) -> NDArray[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """An array at a moment, in memory that nobody can write."""
+    """An array at a moment, in memory that cannot be written."""
 
     place: str
     dtype: str
@@ -176,7 +176,7 @@ def _number(place: str, value: bool | int | float | complex) -> Value:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a call gave or should give."""
+    """Actual or expected results of a call."""
 
     results: list[Value]
     mutated: list[Value]  # the arguments that it may change; of a reference that changes none: empty
@@ -196,7 +196,7 @@ class Outcome:
 
 @dataclasses.dataclass
 class Reference:
-    """What a call should give for the current values of the arguments."""
+    """The expected results of a call for the current values of the arguments."""
 
     function: Callable[..., Any]
     arguments: Sequence[Any]

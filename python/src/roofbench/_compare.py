@@ -18,7 +18,7 @@ from roofbench._result import Result
 if TYPE_CHECKING:
     from roofreport.stats.verdict import Judgement
 
-# Of one function in a pair: many short turns, because the machine changes its speed between long ones.
+# For one function in a pair: many short turns, because the machine changes its speed between long ones.
 _SLICE = {"max_time": 0.02, "max_wall": 0.1, "max_warmup_time": 0.005}
 
 

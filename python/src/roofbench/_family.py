@@ -44,7 +44,7 @@ class Skip(Exception):  # noqa: N818
 
 
 class Case:
-    """What one point measures: the arguments of `roofbench.measure`, which is called in the case's own process."""
+    """The measurement of one point: the arguments of `roofbench.measure`, which is called in the case's own process."""
 
     def __init__(self, fn: Callable[..., Any], *args: Any, **options: Any) -> None:
         self.fn, self.args, self.options = fn, args, options
@@ -114,7 +114,7 @@ class Axis:
 def _spelled(value: Value) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or not re.fullmatch(r"[^\s/,]+", text):
-        raise UsageError(f"{value!r} is no value of an axis: texts without space, / and comma, and numbers are")
+        raise UsageError(f"{value!r} is not a value of an axis: texts without space, / and comma, and numbers are")
     return text
 
 

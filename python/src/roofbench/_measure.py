@@ -189,7 +189,7 @@ class Subject:
         return Reference(self.options.reference, self._arguments, self.options.mutates, leaves)
 
     def _suited(self) -> Outcome | None:
-        """What the reference gives for the values of set 1, which then are those of the arrays; None if it does not
+        """Results of the reference for the values of set 1, which then are those of the arrays; None if it does not
         take them, or gives new infinities or NaNs."""
         self._write(self._set(1))
         try:
@@ -269,7 +269,7 @@ class Subject:
                     raise CaseError(f"{result.where} is memory of {array.where}, where the reference makes a new array")
 
     def _held(self, results: Sequence[Array | Value]) -> tuple[Sequence[Array | Value], ...]:
-        """What a call gave: results, changed arguments and gradients."""
+        """Outputs of a call: results, changed arguments and gradients."""
         grads = [leaf.grad for leaf in self._leaves if leaf.grad is not None] if self.options.grads else []
         return results, self._mutated, [array_of(grad, "gradient") for grad in grads]
 
@@ -386,7 +386,7 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True)
 class _Expected:
-    """What a call should give."""
+    """The expected outputs of a call."""
 
     exact: Outcome
     native: Outcome  # in the precision of the arguments

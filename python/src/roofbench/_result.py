@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What measuring one function gave."""
+"""The result of measuring one function."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Result:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """What speaks against trusting the figures, each with its why: noisy, disturbed, throttled, launch_bound."""
+        """Reasons to distrust the figures, each explained: noisy, disturbed, throttled, launch_bound."""
         if self.measurement is None:
             return {}
         counters = self.counters

@@ -285,7 +285,7 @@ def contract_with(known: Sequence[_family.Family]) -> Line:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """A file beside it that takes its place when it is complete."""
+    """A sibling file that takes its place when it is complete."""
     new = path.resolve().with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         yield new
@@ -443,7 +443,7 @@ def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]:
-    """What the processes of one run share."""
+    """Shared by the processes of one run."""
     digest = hashlib.sha256(args.file.read_bytes() + sys.version.encode() + _core.git_revision.encode())
     chosen = {name: getattr(args, name) for name in ("filter", "axis", "repetitions", *OPTIONS)}
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call computes and moves: the formulas of the roofbench program, and `of`, which counts that of a torch module.
+"""The work of a call: the formulas of the roofbench program, and `of`, which counts that of a torch module.
 
 roofbench.measure(f, a, b, work=roofbench.work.matmul(512, 512, 512, "fp32"))
 """

@@ -101,7 +101,7 @@ void ExpectProducts() {
   }
 }
 
-// What the manual says of TDPBF16PS beyond the product: even and odd elements are summed apart, fused, and denormals
+// Rules of the manual for TDPBF16PS beyond the product: even and odd elements are summed apart, fused, and denormals
 // count as zero.
 template <typename Tiles>
 void ExpectRoundingOfBf16() {

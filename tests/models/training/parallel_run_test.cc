@@ -198,7 +198,7 @@ TEST_P(ParallelTraining, TimesItsPartsAndGoesOn) {
     const ParallelRun::Times& times = run.MeasuredTimes(/*seconds=*/0.01);
     EXPECT_GT(times.computation, 0);
     EXPECT_GT(times.communication, 0);
-    // Their difference may be small beside both.
+    // Their difference may be small compared with both.
     EXPECT_NEAR(times.Overlap() * times.communication, times.communication - times.exposed, 1e-9 * times.communication);
     const double sent = run.SentBytes();
     run.Step([](ParallelPhase) {});

@@ -47,7 +47,7 @@ def test_a_wide_fence_finds_too_little(made: Year, faults: list[list[Fault]], mo
 
 
 @pytest.mark.nightly
-def test_a_gate_that_asks_nobody_cries_wolf(made: Year, faults: list[list[Fault]]) -> None:
+def test_a_gate_without_a_second_run_raises_false_alarms(made: Year, faults: list[list[Fault]]) -> None:
     def always(stands: Standing, conditions: Conditions) -> bool:
         return stands.excess > stands.fence.near
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the gate said about a series and a night, kept in the history for its readers, such as the site."""
+"""The gate's verdicts on a series and a night, kept in the history for its readers, such as the site."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def said(remarks: Sequence[Annotation], series: Series, night: datetime) -> Anno
 
 
 def keep(store: Store, night: datetime, found: Sequence[Finding]) -> None:
-    """What a second run decided, and profiles. Raises UnusableInputError."""
+    """Decisions of a second run, and profiles. Raises UnusableInputError."""
     remarks = store.annotations()
     for one in found:
         if one.second_run:

@@ -54,7 +54,7 @@ def run_of(document: Document, number: int = 0, started: datetime | None = None)
     begun = started or moment(result.date)
     if begun is None:
         begun = datetime.fromtimestamp(result.path.stat().st_mtime, timezone.utc)
-    # What a program of its own measures changes with its own commits.
+    # Results of a separate program change with its own commits.
     revision = result.context.get("program_revision") or result.context.get("roofbench_revision", "")
     return Run(
         number,

@@ -61,7 +61,7 @@ class Run:
 
     @cached_property
     def selection(self) -> tuple[str, ...]:
-        """What chose its cases: runs of one program and selection have the same ones."""
+        """The choice of its cases: runs of one program and selection have the same ones."""
         words = _WORD.findall(self.context.get("command_line", ""))
         chosen = {word for word in words if word.lstrip("'").startswith(_SELECTING)}
         return self.context.get("suite", ""), *sorted(chosen)

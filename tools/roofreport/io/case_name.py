@@ -40,7 +40,7 @@ def value_of(name: str, axis: str, contract: Contract) -> str | None:
 
 
 def dtype(name: str, contract: Contract) -> str:
-    """What tensors or weights are stored in; empty where the case does not say."""
+    """The type that tensors or weights are stored in; empty where the case does not say."""
     stored = value_of(name, DTYPE, contract) or value_of(name, PRECISION, contract)
     words = axes(name).get(_EXPERIMENT, "").split("_")
     return stored or next((word for word in words if word in _FORMATS), "")

@@ -11,7 +11,7 @@ from roofreport import units
 from roofreport.io.result import Case
 
 FEWEST_SAMPLES = 6  # fewer cannot bound a median at 95 %
-# Of a quiet row: lib/results/counters.cc calls rows above these noisy.
+# Limits of a quiet row: lib/results/counters.cc calls rows above these noisy.
 LARGEST_INTERVAL = 0.05
 DRIFT = 0.10  # between the medians of chunks
 

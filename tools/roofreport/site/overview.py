@@ -39,7 +39,7 @@ def change(ratio: float | None) -> str:
 WIDTH, HEIGHT = 120, 26
 _MARGIN = 3.0
 _MOST_POINTS = 60
-# What half of the height stands for, in every row: a change looks the same in all of them. Farther is cut off.
+# Half of the height, in every row: a change looks the same in all of them. Farther is cut off.
 _SCALE = math.log(1.25)
 
 

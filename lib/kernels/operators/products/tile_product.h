@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of many rows with tiles (Intel AMX): y = x · wᵀ in bf16, summed in fp32, and in int8, summed in int32.
 //
-// A thread computes blocks of y, whose sums stay in its L2 beside the packed slabs of x and w that it reads for them. A
+// A thread computes blocks of y, whose sums stay in its L2 with the packed slabs of x and w that it reads for them. A
 // slab is 1 KiB of each row, so that two rows of tiles of each operand, 64 KiB, stay in L1 while they meet; these sizes
 // reached 4.2 TFLOP/s in bf16 and 9.1 TOP/s in int8 at n 512 on two cores of a Xeon, where a bare loop of tiles reached
 // 7.67 and 15.35 (2026-11-24).
@@ -66,7 +66,7 @@ struct TileBlocks {
   int64_t count = 0;
 };
 
-// What a thread needs for a block; half a megabyte in all.
+// A thread's buffers for a block; half a megabyte in all.
 template <typename Sum>
 struct TileScratch {
   static constexpr int64_t kSlabSteps = 16;

@@ -7,7 +7,7 @@
   const [a, b, unit, metric, box] = ["a", "b", "unit", "metric", "q"].map(dom.find);
   let by = "";
 
-  /** What can be compared, newest first: each is some nights of one machine and toolchain. */
+  /** The comparable runs, newest first: each is some nights of one machine and toolchain. */
   const choices = { night: [], commit: [] };
   const commits = new Map();
   for (const one of [...catalogue.nights].reverse()) {
