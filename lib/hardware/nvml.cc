@@ -41,7 +41,6 @@ constexpr int kTypeUnsigned = 1;
 constexpr unsigned kMostProcesses = 128;
 constexpr int kClockSm = 1;
 constexpr int kClockMemory = 2;
-constexpr int kSensorGpu = 0;
 constexpr int kPolicyPower = 0;
 constexpr int kPolicyThermal = 1;
 constexpr unsigned kVersionLength = 80;
@@ -81,18 +80,25 @@ std::string DescribeReasons(uint64_t reasons) {
 }
 
 struct Nvml::Library {
-  Library() = default;
+  explicit Library(void* opened) : handle(opened) {}
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() {
     if (initialised && shutdown != nullptr) shutdown();
-    if (handle != nullptr) dlclose(handle);
+    dlclose(handle);
   }
 
-  template <typename Function>
-  bool Find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(dlsym(handle, name));
-    return function != nullptr;
+  // A function of the library, as the type that it is assigned to; nullptr where the library lacks it.
+  struct Symbol {
+    void* address;
+    template <typename Function>
+    operator Function*() const {  // NOLINT(google-explicit-constructor)
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  Symbol Find(const char* name, const char* older_name = nullptr) const {
+    void* const address = dlsym(handle, name);
+    return {address == nullptr && older_name != nullptr ? dlsym(handle, older_name) : address};
   }
 
   // The value that a function of the device writes to its last argument; nullopt if it is missing or fails.
@@ -134,48 +140,48 @@ struct Nvml::Library {
     return time ? std::optional(1e-9 * static_cast<double>(time->violation_ns)) : std::nullopt;
   }
 
-  void* handle = nullptr;
+  void* const handle;
   bool initialised = false;
   Handle device = nullptr;
 
-  Status (*init)() = nullptr;
-  Status (*shutdown)() = nullptr;
-  const char* (*error_string)(Status) = nullptr;
-  Status (*by_pci_bus_id)(const char*, Handle*) = nullptr;
+  Status (*init)() = Find("nvmlInit_v2");
+  Status (*by_pci_bus_id)(const char*, Handle*) = Find("nvmlDeviceGetHandleByPciBusId_v2");
   // Any of the following may be missing.
-  Status (*driver_version)(char*, unsigned) = nullptr;
-  Status (*clock_info)(Handle, int, unsigned*) = nullptr;      // MHz
-  Status (*max_clock_info)(Handle, int, unsigned*) = nullptr;  // MHz
-  Status (*chosen_clock)(Handle, int, unsigned*) = nullptr;    // MHz
-  Status (*default_clock)(Handle, int, unsigned*) = nullptr;   // MHz
-  Status (*field_values)(Handle, int, FieldValue*) = nullptr;
-  Status (*power_usage)(Handle, unsigned*) = nullptr;       // mW
-  Status (*power_limit)(Handle, unsigned*) = nullptr;       // mW
-  Status (*temperature)(Handle, int, unsigned*) = nullptr;  // °C
-  Status (*reasons)(Handle, uint64_t*) = nullptr;
-  Status (*violation_status)(Handle, int, ViolationTime*) = nullptr;
-  Status (*total_energy)(Handle, uint64_t*) = nullptr;  // mJ since the driver was loaded
-  Status (*persistence)(Handle, int*) = nullptr;
-  Status (*ecc_mode)(Handle, unsigned*, unsigned*) = nullptr;
-  Status (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
-  Status (*processes)(Handle, unsigned*, Process*) = nullptr;
+  Status (*shutdown)() = Find("nvmlShutdown");
+  const char* (*error_string)(Status) = Find("nvmlErrorString");
+  Status (*driver_version)(char*, unsigned) = Find("nvmlSystemGetDriverVersion");
+  Status (*clock_info)(Handle, int, unsigned*) = Find("nvmlDeviceGetClockInfo");                    // MHz
+  Status (*max_clock_info)(Handle, int, unsigned*) = Find("nvmlDeviceGetMaxClockInfo");             // MHz
+  Status (*chosen_clock)(Handle, int, unsigned*) = Find("nvmlDeviceGetApplicationsClock");          // MHz
+  Status (*default_clock)(Handle, int, unsigned*) = Find("nvmlDeviceGetDefaultApplicationsClock");  // MHz
+  Status (*field_values)(Handle, int, FieldValue*) = Find("nvmlDeviceGetFieldValues");
+  Status (*power_usage)(Handle, unsigned*) = Find("nvmlDeviceGetPowerUsage");          // mW
+  Status (*power_limit)(Handle, unsigned*) = Find("nvmlDeviceGetEnforcedPowerLimit");  // mW
+  // Renamed in driver 535; newer drivers keep the older name for some time.
+  Status (*reasons)(Handle, uint64_t*) = Find("nvmlDeviceGetCurrentClocksEventReasons",
+                                              "nvmlDeviceGetCurrentClocksThrottleReasons");
+  Status (*violation_status)(Handle, int, ViolationTime*) = Find("nvmlDeviceGetViolationStatus");
+  // mJ since the driver was loaded.
+  Status (*total_energy)(Handle, uint64_t*) = Find("nvmlDeviceGetTotalEnergyConsumption");
+  Status (*persistence)(Handle, int*) = Find("nvmlDeviceGetPersistenceMode");
+  Status (*ecc_mode)(Handle, unsigned*, unsigned*) = Find("nvmlDeviceGetEccMode");
+  Status (*mig_mode)(Handle, unsigned*, unsigned*) = Find("nvmlDeviceGetMigMode");
+  Status (*processes)(Handle, unsigned*, Process*) = Find("nvmlDeviceGetComputeRunningProcesses_v3");
 };
 
 Nvml::Nvml(std::unique_ptr<Library> library) : library_(std::move(library)) {}
 Nvml::~Nvml() = default;
 
 std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why, const std::string& library) {
-  auto opened = std::make_unique<Library>();
-  Library& nvml = *opened;
-  nvml.handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (nvml.handle == nullptr) {
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
     const char* error = dlerror();
     *why = error == nullptr ? library + " cannot be opened" : error;
     return nullptr;
   }
-  nvml.Find(nvml.shutdown, "nvmlShutdown");
-  nvml.Find(nvml.error_string, "nvmlErrorString");
-  if (!nvml.Find(nvml.init, "nvmlInit_v2") || !nvml.Find(nvml.by_pci_bus_id, "nvmlDeviceGetHandleByPciBusId_v2")) {
+  auto opened = std::make_unique<Library>(handle);
+  Library& nvml = *opened;
+  if (nvml.init == nullptr || nvml.by_pci_bus_id == nullptr) {
     *why = library + " lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2";
     return nullptr;
   }
@@ -189,25 +195,6 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
   if (const Status status = nvml.by_pci_bus_id(pci_bus_id.c_str(), &nvml.device); status != 0) {
     return failed("nvmlDeviceGetHandleByPciBusId_v2", status);
   }
-  nvml.Find(nvml.driver_version, "nvmlSystemGetDriverVersion");
-  nvml.Find(nvml.clock_info, "nvmlDeviceGetClockInfo");
-  nvml.Find(nvml.max_clock_info, "nvmlDeviceGetMaxClockInfo");
-  nvml.Find(nvml.chosen_clock, "nvmlDeviceGetApplicationsClock");
-  nvml.Find(nvml.default_clock, "nvmlDeviceGetDefaultApplicationsClock");
-  nvml.Find(nvml.field_values, "nvmlDeviceGetFieldValues");
-  nvml.Find(nvml.power_usage, "nvmlDeviceGetPowerUsage");
-  nvml.Find(nvml.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
-  nvml.Find(nvml.temperature, "nvmlDeviceGetTemperature");
-  // Renamed in driver 535; newer drivers keep the older name for some time.
-  if (!nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksEventReasons")) {
-    nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
-  }
-  nvml.Find(nvml.violation_status, "nvmlDeviceGetViolationStatus");
-  nvml.Find(nvml.total_energy, "nvmlDeviceGetTotalEnergyConsumption");
-  nvml.Find(nvml.persistence, "nvmlDeviceGetPersistenceMode");
-  nvml.Find(nvml.ecc_mode, "nvmlDeviceGetEccMode");
-  nvml.Find(nvml.mig_mode, "nvmlDeviceGetMigMode");
-  nvml.Find(nvml.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   return std::unique_ptr<Nvml>(new Nvml(std::move(opened)));
 }
 
@@ -216,7 +203,6 @@ NvmlReading Nvml::Read() const {
   return {.sm_hertz = nvml.AskScaled(1e6, nvml.clock_info, kClockSm),
           .memory_hertz = nvml.AskScaled(1e6, nvml.clock_info, kClockMemory),
           .watts = nvml.Watts(),
-          .celsius = nvml.AskScaled(1, nvml.temperature, kSensorGpu),
           .reasons = nvml.Ask<uint64_t>(nvml.reasons),
           .thermal_seconds = nvml.Violation(kPolicyThermal),
           .power_cap_seconds = nvml.Violation(kPolicyPower)};

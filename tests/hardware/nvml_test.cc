@@ -22,6 +22,7 @@ class NvmlTest : public testing::Test {
     unsetenv("FAKE_NVML_NO_DRIVER");
     unsetenv("FAKE_NVML_REASONS");
     unsetenv("FAKE_NVML_NO_FIELDS");
+    unsetenv("FAKE_NVML_NO_POWER");
     unsetenv("FAKE_NVML_PROCESSES");
     unsetenv("FAKE_NVML_SET_CLOCK");
   }
@@ -38,7 +39,6 @@ TEST_F(NvmlTest, ReadsInSiUnits) {
   EXPECT_THAT(reading.watts, Optional(testing::DoubleNear(698.5, 1e-9)));
   EXPECT_THAT(reading.thermal_seconds, Optional(testing::DoubleNear(0.04, 1e-12)));
   EXPECT_THAT(reading.power_cap_seconds, Optional(testing::DoubleNear(2.5, 1e-12)));
-  EXPECT_EQ(reading.celsius, std::nullopt) << "unreported values are not guessed";
   EXPECT_EQ(nvml->DriverVersion(), "580.65.06");
   EXPECT_THAT(nvml->PowerLimitWatts(), Optional(700.0));
   EXPECT_THAT(nvml->MaxSmHertz(), Optional(1980e6));
@@ -52,6 +52,8 @@ TEST_F(NvmlTest, ReadsThePowerOfTheMomentWhereTheGpuReportsIt) {
   const auto nvml = Open();
   ASSERT_NE(nvml, nullptr) << why_;
   EXPECT_THAT(nvml->Read().watts, Optional(512.0));
+  setenv("FAKE_NVML_NO_POWER", "1", 1);
+  EXPECT_EQ(nvml->Read().watts, std::nullopt) << "unreported values are not guessed";
 }
 
 TEST_F(NvmlTest, KnowsWhatElseSetsTheSpeed) {

@@ -79,13 +79,13 @@ int nvmlDeviceGetFieldValues(void* device, int count, FakeFieldValue* values) {
 }
 int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
   *milliwatts = 512'000;
+  if (std::getenv("FAKE_NVML_NO_POWER") != nullptr) return 3;  // not supported
   return device == &g_device ? 0 : 2;
 }
 int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
   *milliwatts = 700'000;
   return device == &g_device ? 0 : 2;
 }
-int nvmlDeviceGetTemperature(void* /*device*/, int /*sensor*/, unsigned* /*celsius*/) { return 3; }  // not supported
 int nvmlDeviceGetCurrentClocksEventReasons(void* device, unsigned long long* reasons) {
   const char* given = std::getenv("FAKE_NVML_REASONS");
   *reasons = given == nullptr ? 0x4 : std::strtoull(given, nullptr, 16);
