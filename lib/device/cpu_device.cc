@@ -2,16 +2,15 @@
 #include "lib/device/cpu_device.h"
 
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/gemm_probes.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/roofs/compute_loops.h"
 
 namespace roofbench {
@@ -26,12 +25,11 @@ int SetThreads(int threads) {
 
 // The shortest of three runs.
 double SecondsOf(const hardware::ComputeLoop& loop, int64_t iterations) {
-  using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
-    const auto start = Clock::now();
+    const double start = hardware::WallSeconds();
     [[maybe_unused]] volatile double sink = loop.run(iterations);
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+    best = std::min(best, hardware::WallSeconds() - start);
   }
   return best;
 }
@@ -70,12 +68,6 @@ void CpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::b
   const bool reads = kind == hardware::StreamKind::kRead;
   const uint64_t sum = hardware::RunStream(meter_->BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
   if (reads) std::memcpy(to, &sum, sizeof(sum));
-}
-
-void CpuDevice::AfterCase() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
 }
 
 }  // namespace roofbench

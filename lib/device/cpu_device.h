@@ -11,6 +11,7 @@
 #include "lib/device/metered_device.h"
 #include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/device_facts.h"
+#include "lib/hardware/process_memory.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 #include "lib/timing/clock.h"
 
@@ -38,7 +39,7 @@ class CpuDevice : public MeteredDevice {
   hardware::CacheEvictor* evictor() override { return &evictor_; }
   // Gives freed memory that glibc holds back to the system: over hours of cases it would add up to gigabytes, which the
   // memory prediction for the next case counts as used.
-  void AfterCase() override;
+  void AfterCase() override { hardware::ReleaseFreedMemory(); }
 
  private:
   hardware::RoofMeter& meter() const override { return *meter_; }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "lib/hardware/device_facts.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/system_tree.h"
 
 namespace roofbench::hardware {
@@ -174,12 +175,12 @@ std::vector<Disturbance> GpuDisturbances(const Nvml& nvml) {
 }
 
 double OthersShare(double seconds) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = WallSeconds();
   const std::optional<ProcessorTime> before = ReadProcessorTime();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // this process is idle meanwhile
   const std::optional<ProcessorTime> after = ReadProcessorTime();
   // On a busy machine the sleep takes longer than requested.
-  const double slept = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double slept = WallSeconds() - begin;
   const auto processors = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
   if (!before || !after || slept <= 0 || processors <= 0) return 0;
   const double taken = after->busy + after->stolen - before->busy - before->stolen;

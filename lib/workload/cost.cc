@@ -2,17 +2,18 @@
 #include "lib/workload/cost.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <numeric>
 
 namespace roofbench::workload {
 namespace {
 
-// Sum over operations of `value(operation)`, each counted as often as it repeats.
+// Sum over operations of `value`, a function or a member, each counted as often as it repeats.
 template <typename Value>
 double Sum(const std::vector<Operation>& operations, Value value) {
   return std::accumulate(operations.begin(), operations.end(), 0.0, [&](double sum, const Operation& operation) {
-    return sum + operation.repeat * value(operation);
+    return sum + operation.repeat * std::invoke(value, operation);
   });
 }
 
@@ -40,17 +41,9 @@ double Cost::Flops(Dtype dtype) const {
 
 double Cost::Bytes() const { return BytesRead() + BytesWritten() + 2 * BytesUpdated(); }
 
-double Cost::BytesRead() const {
-  return Sum(operations, [](const Operation& operation) { return operation.bytes_read; });
-}
-
-double Cost::BytesWritten() const {
-  return Sum(operations, [](const Operation& operation) { return operation.bytes_written; });
-}
-
-double Cost::BytesUpdated() const {
-  return Sum(operations, [](const Operation& operation) { return operation.bytes_updated; });
-}
+double Cost::BytesRead() const { return Sum(operations, &Operation::bytes_read); }
+double Cost::BytesWritten() const { return Sum(operations, &Operation::bytes_written); }
+double Cost::BytesUpdated() const { return Sum(operations, &Operation::bytes_updated); }
 
 Cost Cost::OfComponent(std::string_view component) const {
   Cost cost;
