@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/macro/language_model.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <chrono>
@@ -130,11 +132,33 @@ std::vector<AxisSpec> ModelAxes() {
   return axes;
 }
 
+namespace {
+
+// Whether ranks can divide the model.
+absl::Status SupportsDivided(const Point& at, const models::DecoderConfig& config, const Device& device) {
+  if (absl::Status status = SupportsRanks(at, device); !status.ok() || ParallelAt(at) == nullptr) return status;
+  const std::string& impl = at.Text("impl");
+  if (impl != "eager" && impl != "native") {
+    return absl::UnimplementedError(absl::StrCat("parallel:tensor exchanges data within each layer, and impl:", impl,
+                                                 " has none apart; impl:native has"));
+  }
+  if (StorageAt(at).int8_cache) {
+    return absl::UnimplementedError(
+        "kv_cache:int8 is checked against all heads' keys and values, of which each rank has a part; kv_cache:default");
+  }
+  return models::PartOf(config, StorageAt(at), ModelParts(at)).status();
+}
+
+}  // namespace
+
 absl::Status SupportsModel(const Point& at, const Device& device) {
   const auto config = ConfigAt(at);
   if (!config.ok()) return config.status();
   if (absl::Status status = CheckKeep(at); !status.ok()) return status;
   if (absl::Status status = models::CheckStorage(*config, StorageAt(at)); !status.ok()) return status;
+  if (at.Has(kParallelAxis)) {
+    if (absl::Status status = SupportsDivided(at, *config, device); !status.ok()) return status;
+  }
   if (at.Has("prompt") && at.Has("new")) {
     const int64_t prompt = at.Int("prompt");
     const int64_t read = prompt + at.Int("new") - 1;
@@ -167,22 +191,24 @@ absl::Status SupportsRecordedTokens(const Point& at) {
 }
 
 workload::StoredDecoder StoredAt(const Point& at) {
-  const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
-  // Without a checkpoint SupportsModel refuses the case later; its name can be listed and planned.
+  absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
+  if (config.ok() && at.Has(kParallelAxis)) config = models::PartOf(*config, StorageAt(at), ModelParts(at));
+  // Otherwise SupportsModel refuses the case later; its name can be listed and planned.
   return StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
 }
 
 namespace {
 
-absl::StatusOr<std::shared_ptr<LoadedModel>> LoadModel(const Point& at, const Device& device) {
+absl::StatusOr<std::shared_ptr<LoadedModel>> LoadModel(const Point& at, const Device& device,
+                                                       const models::ModelPart& part = {}) {
   const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
   if (!config.ok()) return config.status();
   const double start = Seconds();
   const observe::Range range(observe::kParametersRange);
   const absl::StatusOr<models::Checkpoint>* const given = GivenModel(at.Text("model"));
   absl::StatusOr<models::DecoderWeights> weights =
-      given != nullptr ? models::LoadWeights(**given, StorageAt(at))
-                       : models::RandomWeights(*config, StorageAt(at), kWeightSeed, device.torch_device());
+      given != nullptr ? models::LoadWeights(**given, StorageAt(at), part)
+                       : models::RandomWeights(*config, StorageAt(at), kWeightSeed, device.torch_device(), part);
   if (!weights.ok()) return weights.status();
   if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
   auto loaded = std::make_shared<LoadedModel>();
@@ -191,13 +217,14 @@ absl::StatusOr<std::shared_ptr<LoadedModel>> LoadModel(const Point& at, const De
   return loaded;
 }
 
-absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device) {
+absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device,
+                                                           const models::ModelPart& part) {
   // The cache keeps one model: a draft must not evict it.
   if (at.Text("model") == kDraftModel) return LoadModel(at, device);
-  std::string key = at.Text("model");
+  std::string key = absl::StrCat(at.Text("model"), "/", part.index, "/", part.of);
   for (const AxisSpec& axis : StorageAxes()) absl::StrAppend(&key, "/", at.Text(axis.name));
   const auto make = [&]() -> absl::StatusOr<OperandCache::Made> {
-    absl::StatusOr<std::shared_ptr<LoadedModel>> loaded = LoadModel(at, device);
+    absl::StatusOr<std::shared_ptr<LoadedModel>> loaded = LoadModel(at, device, part);
     if (!loaded.ok()) return loaded.status();
     const auto bytes = static_cast<double>((*loaded)->weights.nbytes());
     return OperandCache::Made{std::shared_ptr<const void>(*std::move(loaded)), bytes};
@@ -251,9 +278,13 @@ absl::StatusOr<std::unique_ptr<models::DecoderModel>> CompileDecoder(const Point
 
 absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& at,
                                                                   const models::DecoderWeights& weights,
-                                                                  const models::DecoderRoom& room, Inputs& in) {
+                                                                  const models::DecoderRoom& room,
+                                                                  const SharedSteps* shared, Inputs& in) {
   const Device& device = in.device();
   if (at.Text("impl") == "compiled") return CompileDecoder(at, weights, room, in);
+  if (shared != nullptr) {
+    return models::MakeDecoder(at.Text("impl"), weights, room, at::get_num_threads(), shared->hooks());
+  }
   if (at.Text("impl") != "graph") return models::MakeDecoder(at.Text("impl"), weights, room, device.threads());
   const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
     const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
@@ -266,12 +297,20 @@ absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& a
 
 absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Inputs& in, int64_t piece) {
   const Device& device = in.device();
-  const auto model = ModelAt(at, device);
+  LoadedDecoder loaded;
+  models::ModelPart part;
+  if (at.Has(kParallelAxis) && ParallelAt(at) != nullptr) {
+    loaded.shared = std::make_shared<SharedSteps>(in.shared_group(), [at, &device] { return LoadModel(at, device); });
+    part = {in.group().rank(), in.group().size()};
+  }
+  const auto model = ModelAt(at, device, part);
   if (!model.ok()) return model.status();
-  auto decoder = MakeDecoder(at, (*model)->weights, {at.Int("batch"), capacity, piece}, in);
+  auto decoder = MakeDecoder(at, (*model)->weights, {at.Int("batch"), capacity, piece}, loaded.shared.get(), in);
   if (!decoder.ok()) return decoder.status();
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) (*decoder)->MultiplyInt8By(Int8ProductOn(device));
-  return LoadedDecoder{*model, *std::move(decoder)};
+  loaded.model = *model;
+  loaded.decoder = *std::move(decoder);
+  return loaded;
 }
 
 namespace {
@@ -346,6 +385,73 @@ at::Tensor RoundedLogits(const LoadedModel& model, const ReadTokens& read) {
   models::EagerDecoder decoder(weights, read.tokens.size(0), read.tokens.size(1), models::Arithmetic::kRounded,
                                Attended(read.cache));
   return LogitsBy(decoder, model.weights.config, read);
+}
+
+SharedSteps::SharedSteps(std::shared_ptr<ranks::Group> group, LoadWhole load_whole)
+    : group_(std::move(group)),
+      load_whole_(std::move(load_whole)),
+      hooks_(models::Parallel::Make(models::ParallelKind::kTensor, *group_, 0)) {}
+
+void SharedSteps::Run(const std::function<void()>& step) {
+  models::Traffic& traffic = hooks_->traffic();
+  traffic.Restart(traffic.exchanges());
+  step();
+  if (traffic.exchanges()) sent_bytes_ = traffic.SentBytes();
+}
+
+const models::ParallelTimes& SharedSteps::MeasuredTimes(const std::function<void()>& step) {
+  const at::NoGradGuard no_grad;
+  if (!times_)
+    times_ = models::MeasureTimes(
+        hooks_->traffic(), [&] { Run(step); }, /*seconds=*/1);
+  return *times_;
+}
+
+const at::Tensor& SharedSteps::Logits(const ReadTokens& read, int64_t vocab) {
+  if (logits_.defined()) return logits_;
+  at::Tensor both = at::empty({2, read.tokens.size(0), vocab}, at::kFloat);
+  if (group_->rank() == 0) {
+    const absl::StatusOr<std::shared_ptr<LoadedModel>> whole = load_whole_();
+    TORCH_CHECK(whole.ok(), whole.status().message());
+    both = at::stack({ExactLogits(**whole, read), RoundedLogits(**whole, read)});
+  }
+  group_->Broadcast(both, 0);
+  return logits_ = both;
+}
+
+at::Tensor ExactLogits(const LoadedDecoder& loaded, const ReadTokens& read) {
+  return loaded.shared == nullptr ? ExactLogits(*loaded.model, read)
+                                  : loaded.shared->Logits(read, loaded.model->vocab())[0];
+}
+
+at::Tensor RoundedLogits(const LoadedDecoder& loaded, const ReadTokens& read) {
+  return loaded.shared == nullptr ? RoundedLogits(*loaded.model, read)
+                                  : loaded.shared->Logits(read, loaded.model->vocab())[1];
+}
+
+workload::Cost CostOfRanks(const Point& at, const workload::Cost& cost) {
+  if (ParallelAt(at) == nullptr) return cost;
+  return ParallelCost(at, {.cost = cost, .peak = cost.resident_bytes});
+}
+
+void DescribeSharedStep(const Point& at, const LoadedDecoder& loaded, double tokens, const std::function<void()>& step,
+                        Case& built) {
+  const std::shared_ptr<SharedSteps> shared = loaded.shared;
+  if (shared == nullptr) return;
+  const workload::Decoder whole = ConfigAt(at)->shape;
+  built.parameters = whole.Parameters();
+  // Each sum rounds the ranks' terms once more.
+  built.tolerance.reduction = whole.base.d_ff;
+  built.tolerance.roundings += 2 * whole.base.layers;
+  // Our own step of one token adds up in fp32.
+  const models::Storage& storage = loaded.model->weights.storage;
+  const bool is_fp32 = at.Text("impl") == "native" && at.Has("depth");
+  const double element = workload::ElementBytes(
+      is_fp32 ? workload::Dtype::kFp32 : workload::ActivationDtype(storage.format, storage.activations));
+  DescribeExchanges(at, {.summed = 2 * whole.base.layers * tokens * whole.base.d_model * element},
+                    {.sent_bytes = [shared] { return shared->SentBytes(); },
+                     .times = [shared, step]() -> const models::ParallelTimes& { return shared->MeasuredTimes(step); }},
+                    built);
 }
 
 void DescribeAttention(std::optional<int64_t> backend, Case& built) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "benchmarks/macro/parallel.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/models/decoder.h"
@@ -40,7 +41,7 @@ inline constexpr char kCompiledLimits[] =
     "compiled for the length of a prompt, and for single tokens, over a whole cache";
 absl::Status SupportsCompiled(const Point& at, const Device& device);
 
-// The closed forms of the point's model.
+// The closed forms of the point's model, or of the part of it that each rank has.
 workload::StoredDecoder StoredAt(const Point& at);
 
 // Weights in the point's format, on the device: random, or those of --checkpoint.
@@ -52,9 +53,43 @@ struct LoadedModel {
   int64_t vocab() const { return static_cast<int64_t>(weights.config.shape.base.vocab); }
 };
 
+struct ReadTokens;
+
+// A rank's part of a step, of a model that all ranks of a group divide (parallel:tensor).
+class SharedSteps {
+ public:
+  using LoadWhole = std::function<absl::StatusOr<std::shared_ptr<LoadedModel>>()>;
+  SharedSteps(std::shared_ptr<ranks::Group> group, LoadWhole load_whole);
+
+  models::ForwardHooks& hooks() const { return *hooks_; }
+  void Run(const std::function<void()>& step);
+  // Of the last step.
+  double SentBytes() const { return sent_bytes_; }
+  // Measured when first asked for, on all ranks.
+  const models::ParallelTimes& MeasuredTimes(const std::function<void()>& step);
+
+  // The exact and the rounded logits [2, batch, vocab] of one process, rank 0's, with the whole model. All ranks make
+  // the first call together.
+  const at::Tensor& Logits(const ReadTokens& read, int64_t vocab);
+
+ private:
+  const std::shared_ptr<ranks::Group> group_;
+  const LoadWhole load_whole_;
+  const std::unique_ptr<models::Parallel> hooks_;
+  double sent_bytes_ = 0;
+  std::optional<models::ParallelTimes> times_;
+  at::Tensor logits_;
+};
+
 struct LoadedDecoder {
   std::shared_ptr<const LoadedModel> model;
-  std::unique_ptr<models::DecoderModel> decoder;  // by the point's implementation
+  std::shared_ptr<SharedSteps> shared = {};            // nullptr: one process runs the steps
+  std::unique_ptr<models::DecoderModel> decoder = {};  // by the point's implementation
+
+  template <typename Step>
+  void Run(Step step) const {
+    shared == nullptr ? step() : shared->Run(step);
+  }
 };
 
 // With a cache of `capacity` tokens for each sequence; AppendAll reads `piece` tokens at once. impl:compiled: compiled
@@ -74,6 +109,17 @@ at::Tensor ExactLogits(const LoadedModel& model, const ReadTokens& read);
 // The same with the results of operations rounded to the model's format: the expected error of a correct decoder. With
 // an unknown cache in 8 bits, the error includes the effect of all its roundings.
 at::Tensor RoundedLogits(const LoadedModel& model, const ReadTokens& read);
+
+// The same of a decoder that ranks may share.
+at::Tensor ExactLogits(const LoadedDecoder& loaded, const ReadTokens& read);
+at::Tensor RoundedLogits(const LoadedDecoder& loaded, const ReadTokens& read);
+
+// The work of all ranks, from that of one with its part of the model; the same if there is one process.
+workload::Cost CostOfRanks(const Point& at, const workload::Cost& cost);
+
+// The figures of a step of so many tokens, and its tolerance, if ranks share it. `step` runs it.
+void DescribeSharedStep(const Point& at, const LoadedDecoder& loaded, double tokens, const std::function<void()>& step,
+                        Case& built);
 
 // Figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);

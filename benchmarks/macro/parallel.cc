@@ -65,6 +65,14 @@ std::vector<AxisSpec> ParallelAxes() {
           {.name = kRanksAxis, .default_value = "1"}};
 }
 
+std::vector<AxisSpec> TensorParallelAxes() {
+  return {{.name = kParallelAxis,
+           .choices = {kNotParallel, "tensor"},
+           .default_value = kNotParallel,
+           .doc = "tensor: each rank has its heads and features of the model (docs/distributed.md)"},
+          {.name = kRanksAxis, .default_value = "1"}};
+}
+
 const models::ParallelRow* ParallelAt(const Point& at) {
   const std::string& name = at.Text(kParallelAxis);
   return name == kNotParallel ? nullptr : &RowOf(models::kParallelRows, name);
@@ -80,15 +88,18 @@ int64_t BatchParts(const Point& at) {
   return row != nullptr && row->splits_batch ? at.Ranks() : 1;
 }
 
-absl::Status SupportsParallel(const Point& at, const Device& device) {
-  const models::ParallelRow* const row = ParallelAt(at);
-  if (row == nullptr) {
+absl::Status SupportsRanks(const Point& at, const Device& device) {
+  if (ParallelAt(at) == nullptr) {
     if (at.Ranks() == 1) return absl::OkStatus();
     return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
   }
-  if (device.gpu() != nullptr) {
-    return absl::UnimplementedError("its ranks exchange data over Gloo, LibTorch's backend for processors");
-  }
+  if (device.gpu() == nullptr) return absl::OkStatus();
+  return absl::UnimplementedError("its ranks exchange data over Gloo, LibTorch's backend for processors");
+}
+
+absl::Status SupportsParallel(const Point& at, const Device& device) {
+  const models::ParallelRow* const row = ParallelAt(at);
+  if (absl::Status status = SupportsRanks(at, device); !status.ok() || row == nullptr) return status;
   if (row->kind != ParallelKind::kBucketed && at.Text(kBucketAxis) != kBucketMib) {
     return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " has no buckets of ", kBucketAxis));
   }
@@ -110,9 +121,22 @@ models::ParallelRun::Options ParallelOptions(const Point& at) {
   return {.kind = ParallelAt(at)->kind, .bucket_bytes = static_cast<int64_t>(BucketBytes(at))};
 }
 
+void DescribeExchanges(const Point& at, const ParallelWork& work, const StepExchanges& step, Case& built) {
+  constexpr double kMilliseconds = 1e3;
+  const auto add = [&](const std::string& name, auto value) {
+    built.figures.emplace_back(name, [times = step.times, value] { return value(times()); });
+  };
+  using Times = models::ParallelTimes;
+  built.figures.emplace_back("sent_bytes", step.sent_bytes);
+  built.AddFigure("predicted_sent_bytes", FormulaBytes(at, work));
+  add("computation_ms", [](const Times& times) { return kMilliseconds * times.computation; });
+  add("communication_ms", [](const Times& times) { return kMilliseconds * times.communication; });
+  add("exposed_communication_ms", [](const Times& times) { return kMilliseconds * times.exposed; });
+  add("communication_overlap", [](const Times& times) { return times.Overlap(); });
+}
+
 void DescribeParallel(const Point& at, const ParallelWork& work, const std::shared_ptr<models::ParallelRun>& run,
                       Case& built) {
-  constexpr double kMilliseconds = 1e3;
   built.phases.assign(kPhases.begin(), kPhases.end() - (work.updates ? 0 : 1));
   built.autograd = true;
   built.cost = ParallelCost(at, work);
@@ -123,12 +147,10 @@ void DescribeParallel(const Point& at, const ParallelWork& work, const std::shar
   add("parameter_mem", [](const Run& r) { return r.ParameterBytes(); });
   add("gradient_mem", [](const Run& r) { return r.GradientBytes(); });
   if (work.updates) add("optimizer_mem", [](const Run& r) { return r.OptimizerBytes(); });
-  add("sent_bytes", [](const Run& r) { return r.SentBytes(); });
-  built.AddFigure("predicted_sent_bytes", FormulaBytes(at, work));
-  add("computation_ms", [](Run& r) { return kMilliseconds * r.MeasuredTimes().computation; });
-  add("communication_ms", [](Run& r) { return kMilliseconds * r.MeasuredTimes().communication; });
-  add("exposed_communication_ms", [](Run& r) { return kMilliseconds * r.MeasuredTimes().exposed; });
-  add("communication_overlap", [](Run& r) { return r.MeasuredTimes().Overlap(); });
+  DescribeExchanges(at, work,
+                    {.sent_bytes = [run] { return run->SentBytes(); },
+                     .times = [run]() -> const models::ParallelTimes& { return run->MeasuredTimes(); }},
+                    built);
 }
 
 void StepParallel(models::ParallelRun& run, timing::PhaseMarker& marker) {

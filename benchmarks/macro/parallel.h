@@ -2,6 +2,7 @@
 // Steps that several ranks share, as a family declares them: the axes, what they need, and what comes out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,16 +20,21 @@ inline constexpr char kNotParallel[] = "none";
 
 // parallel, bucket_mib and ranks, whose defaults are one process.
 std::vector<AxisSpec> ParallelAxes();
+// The same of a model that ranks divide, or not: parallel:none and parallel:tensor.
+std::vector<AxisSpec> TensorParallelAxes();
 // nullptr: one process.
 const models::ParallelRow* ParallelAt(const Point& at);
 // Ranks that the model is divided among (`tensor`), and parts of the batch that is on all of them.
 int64_t ModelParts(const Point& at);
 int64_t BatchParts(const Point& at);
+// Whether the device has such ranks.
+absl::Status SupportsRanks(const Point& at, const Device& device);
+// The same for the step of a training.
 absl::Status SupportsParallel(const Point& at, const Device& device);
 
 // The memory of a case and the traffic between its ranks, in bytes.
 struct ParallelWork {
-  workload::Cost cost;  // of one rank
+  workload::Cost cost = {};  // of one rank
   // One rank's, with the whole model or its part of it, if one process ran the step.
   double parameters = 0;
   double optimizer = 0;
@@ -44,6 +50,13 @@ struct ParallelWork {
 workload::Cost ParallelCost(const Point& at, const ParallelWork& work);
 
 models::ParallelRun::Options ParallelOptions(const Point& at);
+
+// What ranks send in a step of a built case, and its times.
+struct StepExchanges {
+  std::function<double()> sent_bytes;
+  std::function<const models::ParallelTimes&()> times;
+};
+void DescribeExchanges(const Point& at, const ParallelWork& work, const StepExchanges& step, Case& built);
 
 // Phases, times, bytes and memory of a built case.
 void DescribeParallel(const Point& at, const ParallelWork& work, const std::shared_ptr<models::ParallelRun>& run,

@@ -21,7 +21,7 @@ using workload::kDecoderComponentNames;
 // processors report parts.
 class StepPhases {
  public:
-  // `waits`: the step's threads wait for each other.
+  // `waits`: the step's threads or ranks wait for each other.
   StepPhases(const Point& at, const Device& device, bool waits)
       : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8) && at.Text("impl") != "graph"),
         parts_(!stages_ && device.gpu() == nullptr && at.Text("impl") != "compiled") {
@@ -75,14 +75,19 @@ struct Prefill {
   at::Tensor tokens;  // [batch, prompt]
   at::Tensor y = {};  // the logits
 
-  ReadTokens Read() const { return {tokens, tokens.size(1), loaded.decoder->keys_and_values()}; }
+  // With all keys and values, unless ranks divide them.
+  ReadTokens Read() const {
+    return {tokens, tokens.size(1), loaded.shared == nullptr ? loaded.decoder->keys_and_values() : nullptr};
+  }
+
+  void Step() {
+    loaded.decoder->Truncate(0);
+    y = loaded.decoder->Append(tokens);
+  }
 
   void Run(timing::PhaseMarker& marker) {
     const observe::Range range("prefill");
-    phases.Run(*loaded.decoder, marker, [this] {
-      loaded.decoder->Truncate(0);
-      y = loaded.decoder->Append(tokens);
-    });
+    phases.Run(*loaded.decoder, marker, [this] { loaded.Run([this] { Step(); }); });
   }
 };
 
@@ -90,23 +95,27 @@ const Registration kPrefill =
     ModelFamily<Prefill>("prefill", "reads a prompt: from an empty cache to the logits of its last token")
         .Axes(ModelAxes())
         .Size("prompt", "tokens of a prompt")
+        .Axes(TensorParallelAxes())
         .Work([](const Point& at) {
-          return StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"), at.Number("prompt"));
+          return CostOfRanks(at,
+                             StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"), at.Number("prompt")));
         })
         .Operands([](const Point& at, Inputs& in) -> absl::StatusOr<Prefill> {
           auto loaded = DecoderAt(at, at.Int("prompt"), in);
           if (!loaded.ok()) return loaded.status();
           const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), at.Int("prompt")});
-          return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/false), tokens};
+          return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/ParallelAt(at) != nullptr), tokens};
         })
-        .Reference([](const Prefill& o) { return ExactLogits(*o.loaded.model, o.Read()); })
-        .Rounded([](const Prefill& o) { return RoundedLogits(*o.loaded.model, o.Read()); })
+        .Reference([](const Prefill& o) { return ExactLogits(o.loaded, o.Read()); })
+        .Rounded([](const Prefill& o) { return RoundedLogits(o.loaded, o.Read()); })
         .Details([](const Point& at, const std::shared_ptr<Prefill>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
           built.phases = o->phases.names();
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
+          DescribeSharedStep(
+              at, o->loaded, at.Number("batch") * at.Number("prompt"), [o] { o->Step(); }, built);
         })
         .Impl("compiled", OnCpu([](Prefill& o, timing::PhaseMarker& marker) { o.Run(marker); }))
         .Limits(kCompiledLimits)
@@ -114,6 +123,8 @@ const Registration kPrefill =
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"},
                                        {"fp32", "bf16", "int8", "int4", "llm_int8"}, {{"prompt", {128, 512}}}))
         .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b_4th"}, {"fp16", "fp8"}, {{"prompt", {128}}}))
+        .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b_4th"}, {"bf16", "int8"},
+                                       {{"prompt", {128}}, {kParallelAxis, {"tensor"}}, {kRanksAxis, {2}}}))
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"}, kRounding,
                                        {{"activations", {"int8"}}, {"prompt", {128, 512}}}))
         .Points(Suite::kFull, Grid({"eager", "native"}, {"llama3_1b", "llama2_7b"},
@@ -136,12 +147,14 @@ struct Decode {
     loaded.decoder->FillRandom(depth, kSeed);
   }
 
+  void Step() const {
+    loaded.decoder->Truncate(depth);
+    loaded.decoder->AppendOne(last);
+  }
+
   void Run(timing::PhaseMarker& marker) {
     const observe::Range range("decode");
-    phases.Run(*loaded.decoder, marker, [this] {
-      loaded.decoder->Truncate(depth);
-      loaded.decoder->AppendOne(last);
-    });
+    phases.Run(*loaded.decoder, marker, [this] { loaded.Run([this] { Step(); }); });
   }
 
   at::Tensor Logits() const {
@@ -150,8 +163,9 @@ struct Decode {
     return loaded.decoder->AppendOne(last).clone();
   }
 
-  // With the keys and values of the checked tokens.
+  // With the keys and values of the checked tokens, unless ranks divide them.
   ReadTokens Read() const {
+    if (loaded.shared != nullptr) return {tokens, tokens.size(1) - 1};
     Logits();
     return {tokens, tokens.size(1) - 1, loaded.decoder->keys_and_values()};
   }
@@ -163,11 +177,12 @@ absl::StatusOr<Decode> DecodeAt(const Point& at, Inputs& in) {
   if (!loaded.ok()) return loaded.status();
   const int64_t checked = std::min<int64_t>(depth, 16);
   const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), checked + 1});
-  Decode decode{.loaded = *std::move(loaded),
-                .phases = StepPhases(at, in.device(), /*waits=*/at.Text("impl") == "native"),
-                .depth = depth,
-                .tokens = tokens,
-                .last = tokens.select(1, checked).contiguous()};
+  Decode decode{
+      .loaded = *std::move(loaded),
+      .phases = StepPhases(at, in.device(), /*waits=*/at.Text("impl") == "native" || ParallelAt(at) != nullptr),
+      .depth = depth,
+      .tokens = tokens,
+      .last = tokens.select(1, checked).contiguous()};
   decode.FillCache();
   return decode;
 }
@@ -176,13 +191,15 @@ const Registration kDecode =
     TokenFamily<Decode>("decode", "one more token of each sequence, at a depth of the cache")
         .Axes(ModelAxes())
         .Size("depth", "tokens in the cache before")
+        .Axes(TensorParallelAxes())
         .Work([](const Point& at) {
-          return StoredAt(at).DecodeCost(at.Number("batch"), at.Number("depth"), at.Number("depth") + 1);
+          return CostOfRanks(at,
+                             StoredAt(at).DecodeCost(at.Number("batch"), at.Number("depth"), at.Number("depth") + 1));
         })
         .Operands(DecodeAt)
         .Result([](const Decode& o) { return o.Logits(); })
-        .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.Read()); })
-        .Rounded([](const Decode& o) { return RoundedLogits(*o.loaded.model, o.Read()); })
+        .Reference([](const Decode& o) { return ExactLogits(o.loaded, o.Read()); })
+        .Rounded([](const Decode& o) { return RoundedLogits(o.loaded, o.Read()); })
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
@@ -190,13 +207,18 @@ const Registration kDecode =
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
           built.phases = o->phases.names();
           built.model = {.tokens = at.Number("batch"),
-                         .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};
+                         .token_bytes = StoredAt(at.With(kParallelAxis, kNotParallel))
+                                            .DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};
+          DescribeSharedStep(
+              at, o->loaded, at.Number("batch"), [o] { o->Step(); }, built);
         })
         .Impl("compiled", OnCpu([](Decode& o, timing::PhaseMarker& marker) { o.Run(marker); }))
         .Limits(kCompiledLimits)
         .When(SupportsCompiled)
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b"}, {"fp8"}, {{"depth", {128}}}))
+        .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8", "int4"},
+                                       {{"depth", {128}}, {kParallelAxis, {"tensor"}}, {kRanksAxis, {2}}}))
         .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b"}, {"int4", "llm_int8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard,
                 Grid({"native"}, {"llama3_1b"}, kRounding, {{"activations", {"int8"}}, {"depth", {128}}}))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/operand_cache.h"
 
+#include <mutex>
 #include <utility>
 
 namespace roofbench {
@@ -22,6 +23,9 @@ Kept& TheKept() {
 
 absl::StatusOr<OperandCache::Made> OperandCache::Get(const std::string& key,
                                                      const std::function<absl::StatusOr<Made>()>& make) {
+  // Ranks may be threads of a test.
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
   Kept& kept = TheKept();
   if (kept.made.value == nullptr || kept.key != key) {
     kept.made = {};

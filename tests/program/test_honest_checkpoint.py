@@ -39,6 +39,8 @@ def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> No
         "--axis=decode.model=checkpoint",
         "--axis=decode.depth=8",
         *(f"--axis={family}.kv_cache=default,int8" for family in ("generate", "prefill", "decode")),
+        *(f"--axis={family}.parallel=none" for family in ("prefill", "decode")),
+        *(f"--axis={family}.ranks=1" for family in ("prefill", "decode")),
         "--benchmark_min_time=1x",
         "--warmup_iters=0",
         *NO_ROOFS,

@@ -78,8 +78,8 @@ HEADS = ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8
         ("mlp", (*ALONE, *MLP), parts("zero_grad", "forward", "backward")),
         ("attention", (*HEADS, "pass=forward"), parts("scores", "softmax", "weighted_sum")),
         ("attention", (*HEADS, "pass=backward"), parts("weighted_sum", "softmax", "scores")),
-        ("prefill", ("impl=eager", "prompt=4", *TINY), parts("prefill", inside=EAGER)),
-        ("decode", ("impl=native", "depth=4", *TINY), parts("decode", inside=NATIVE)),
+        ("prefill", (*ALONE, "impl=eager", "prompt=4", *TINY), parts("prefill", inside=EAGER)),
+        ("decode", (*ALONE, "impl=native", "depth=4", *TINY), parts("decode", inside=NATIVE)),
         ("generate", ("impl=native", "prompt=4", "new=3", *TINY),
          [*parts("prefill", inside=EAGER), *parts("decode", inside=2 * NATIVE)]),
     ],
@@ -100,7 +100,7 @@ def test_ranges_of_models(run: Run, tmp_path: Path, family: str, axes: tuple[str
 
 @needs_headers
 def test_no_range_without_the_flag(run: Run, tmp_path: Path) -> None:
-    assert recorded(run, tmp_path, "decode", ("impl=native", "depth=4", *TINY)) == []
+    assert recorded(run, tmp_path, "decode", (*ALONE, "impl=native", "depth=4", *TINY)) == []
 
 
 @pytest.mark.skipif(PROFILER.exists(), reason="built with NVTX headers")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps that ranks share: checked, with the memory and the bytes of their formulas."""
+"""Steps that ranks share: checked, with the memory and the bytes of their formulas."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from built_program import NO_ROOFS, PROGRAM
 SIZES = {
     "train_step": {"d_model": 96, "heads": 4, "d_ff": 384, "layers": 2, "context": 32, "vocab": 500},
     "mlp": {"batch": 16, "d": 128},
+    "decode": {"model": "llama3_1b_4th", "depth": 16},
+    "prefill": {"prompt": 16},
 }
 QUICKLY = ("--benchmark_min_time=3x", "--warmup_iters=1", "--ranks=2", *NO_ROOFS)
 KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "zero1", "fsdp", "tensor"}
@@ -21,7 +23,7 @@ KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "z
 SENT = {"zero1": 1.5, "fsdp": 4 / 3}
 
 
-def rows(family: str, tmp_path: Path) -> dict[str, dict[str, Any]]:
+def rows(family: str, tmp_path: Path) -> list[dict[str, Any]]:
     out = tmp_path / "out.json"
     sizes = [f"--axis={family}.{axis}={size}" for axis, size in SIZES[family].items()]
     command: list[str | Path] = [
@@ -35,22 +37,35 @@ def rows(family: str, tmp_path: Path) -> dict[str, dict[str, Any]]:
     if "this build has no Gloo" in done.stdout + done.stderr:
         pytest.skip("this build has no Gloo")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = [row for row in json.loads(out.read_text())["benchmarks"] if row["run_type"] == "iteration"]
-    return {row["name"].partition("parallel:")[2].partition("/")[0]: row for row in found}
+    return [row for row in json.loads(out.read_text())["benchmarks"] if row["run_type"] == "iteration"]
+
+
+def checked(row: dict[str, Any], sent: float = 1) -> float:
+    """Its memory above what was predicted."""
+    assert not row.get("error_message") and not row.get("skip_message"), row
+    assert row["computation_ms"] > 0 and row["communication_ms"] > 0
+    assert "exposed_communication_ms" in row and "communication_overlap" in row
+    assert row["sent_bytes"] == pytest.approx(sent * row["predicted_sent_bytes"], rel=0.01)
+    return round(row["peak_mem"] / row["predicted_mem"] - 1, 3)
 
 
 @pytest.mark.parametrize("family", ["train_step", "mlp"])
 def test_every_kind(family: str, tmp_path: Path) -> None:
-    found = rows(family, tmp_path)
+    found = {row["name"].partition("parallel:")[2].partition("/")[0]: row for row in rows(family, tmp_path)}
     assert set(found) == (KINDS if family == "train_step" else KINDS - {"zero1"})
-    off = {}
-    for kind, row in found.items():
-        assert not row.get("error_message") and not row.get("skip_message"), row
-        assert row["computation_ms"] > 0 and row["communication_ms"] > 0
-        assert "exposed_communication_ms" in row and "communication_overlap" in row
-        assert row["sent_bytes"] == pytest.approx(SENT.get(kind, 1) * row["predicted_sent_bytes"], rel=0.01)
-        off[kind] = round(row["peak_mem"] / row["predicted_mem"] - 1, 3)
+    off = {kind: checked(row, SENT.get(kind, 1)) for kind, row in found.items()}
     if family == "train_step":
         # A unit's copies are shorter than the formula has them, and no peak of their own.
         assert -0.12 <= off.pop("fsdp") <= 0.03
         assert max(map(abs, off.values())) <= 0.03, off
+
+
+@pytest.mark.parametrize("family", ["decode", "prefill"])
+def test_decoders(family: str, tmp_path: Path) -> None:
+    found = rows(family, tmp_path)
+    assert len(found) >= 2
+    for row in found:
+        assert abs(checked(row)) <= 0.03, row["name"]
+        # Its model is the whole one, of which a rank has the embedding and a half of the layers.
+        assert row["parameters"] == 308_955_136
+        assert row["wait_ms"] > 0

@@ -77,6 +77,10 @@ class DecoderModel {
   virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 
+// Of several ranks that share a model (lib/models/training/transformer_model.h).
+class ForwardHooks;
+ForwardHooks& NoHooks();
+
 // The capacity of a decoder.
 struct DecoderRoom {
   int64_t batch = 1;     // sequences
@@ -84,14 +88,15 @@ struct DecoderRoom {
   int64_t piece = 1;     // tokens of each that AppendAll reads in one step
 };
 
-// By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights must outlive it.
+// By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights and the hooks must outlive it.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
-                                                                int threads);
+                                                                int threads, ForwardHooks& hooks = NoHooks());
 
-// By the name of an implementation: "eager" (LibTorch's operations) or "native", which uses `threads`. Unimplemented if
-// it cannot run such weights here, InvalidArgument for another name.
+// By the name of an implementation: "eager" (LibTorch's operations) or "native", which uses `threads`. Of a rank's part
+// of a model, the hooks add up the terms of its two sums in each layer. Unimplemented if it cannot run such weights
+// here, InvalidArgument for another name.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
                                                           const DecoderWeights& weights, const DecoderRoom& room,
-                                                          int threads);
+                                                          int threads, ForwardHooks& hooks = NoHooks());
 
 }  // namespace roofbench::models

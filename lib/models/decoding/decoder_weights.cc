@@ -77,52 +77,75 @@ bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
   return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == storage.Unquantized();
 }
 
-// Allocates every matrix of the model.
+StoredMatrix EmptyMatrix(const Storage& storage, at::Device device, LinearRole role, int64_t count, int64_t rows,
+                         int64_t columns) {
+  const WeightFormat format = storage.FormatOf(role);
+  StoredMatrix made = StoredMatrix::Empty(format, count, rows, columns, storage.group, device);
+  made.int8_activations = storage.activations == Activations::kInt8 && TakesActivations(format, storage.activations);
+  return made;
+}
+
+// Allocates all of the model but its layers.
 absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage, at::Device device) {
   const DecoderSizes n(config.shape);
   const int64_t d = n.d;
   if (absl::Status status = CheckStorage(config, storage); !status.ok()) return status;
-  const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
-    const WeightFormat format = storage.FormatOf(role);
-    StoredMatrix made = StoredMatrix::Empty(format, count, rows, columns, storage.group, device);
-    made.int8_activations = storage.activations == Activations::kInt8 && TakesActivations(format, storage.activations);
-    return made;
-  };
   const auto type = at::TensorOptions(device).dtype(PlainType(storage.Unquantized()));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({n.vocab, d}, type);
   if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
-  const auto norm_type = config.shape.fp32_norms ? type.dtype(at::kFloat) : type;
-  made.final_norm = at::ones({d}, norm_type);
-  for (int64_t i = 0; i < n.layers; ++i) {
-    LayerWeights layer{.attention_norm = at::ones({d}, norm_type),
-                       .qkv = matrix(LinearRole::kQkv, 1, n.qkv(), d),
-                       .out = matrix(LinearRole::kOut, 1, d, n.q()),
-                       .mlp_norm = at::ones({d}, norm_type)};
-    if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, n.experts, d);
-    if (config.shape.attention_bias) layer.qkv_bias = at::zeros({n.qkv()}, type);
-    if (config.shape.output_bias) layer.out_bias = at::zeros({d}, type);
-    if (config.shape.head_norms) {
-      layer.query_norm = at::ones({n.dim}, norm_type);
-      layer.key_norm = at::ones({n.dim}, norm_type);
-    }
-    if (config.shape.output_norms) {
-      layer.attention_out_norm = at::ones({d}, norm_type);
-      layer.mlp_out_norm = at::ones({d}, norm_type);
-    }
-    layer.gate_up = matrix(LinearRole::kGateUp, n.experts, 2 * n.ff, d);
-    layer.down = matrix(LinearRole::kDown, n.experts, d, n.ff);
-    made.layers.push_back(std::move(layer));
-  }
+  made.final_norm = at::ones({d}, config.shape.fp32_norms ? type.dtype(at::kFloat) : type);
   if (HeadIsEmbedding(config.shape, storage)) {
     made.head = {.format = storage.FormatOf(LinearRole::kHead),
                  .rows = n.vocab,
                  .columns = d,
                  .weight = made.embedding.unsqueeze(0)};
   } else {
-    made.head = matrix(LinearRole::kHead, 1, n.vocab, d);
+    made.head = EmptyMatrix(storage, device, LinearRole::kHead, 1, n.vocab, d);
   }
   return made;
+}
+
+LayerWeights EmptyLayer(const DecoderConfig& config, const Storage& storage, at::Device device) {
+  const DecoderSizes n(config.shape);
+  const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
+    return EmptyMatrix(storage, device, role, count, rows, columns);
+  };
+  const auto type = at::TensorOptions(device).dtype(PlainType(storage.Unquantized()));
+  const auto norm_type = config.shape.fp32_norms ? type.dtype(at::kFloat) : type;
+  LayerWeights layer{.attention_norm = at::ones({n.d}, norm_type),
+                     .qkv = matrix(LinearRole::kQkv, 1, n.qkv(), n.d),
+                     .out = matrix(LinearRole::kOut, 1, n.d, n.q()),
+                     .mlp_norm = at::ones({n.d}, norm_type)};
+  if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, n.experts, n.d);
+  if (config.shape.attention_bias) layer.qkv_bias = at::zeros({n.qkv()}, type);
+  if (config.shape.output_bias) layer.out_bias = at::zeros({n.d}, type);
+  if (config.shape.head_norms) {
+    layer.query_norm = at::ones({n.dim}, norm_type);
+    layer.key_norm = at::ones({n.dim}, norm_type);
+  }
+  if (config.shape.output_norms) {
+    layer.attention_out_norm = at::ones({n.d}, norm_type);
+    layer.mlp_out_norm = at::ones({n.d}, norm_type);
+  }
+  layer.gate_up = matrix(LinearRole::kGateUp, n.experts, 2 * n.ff, n.d);
+  layer.down = matrix(LinearRole::kDown, n.experts, n.d, n.ff);
+  return layer;
+}
+
+// Products by rows give a rank its heads and features; those by columns, its term of a sum.
+LayerWeights PartOf(LayerWeights layer, const DecoderSizes& n, const ModelPart& part) {
+  if (part.of == 1) return layer;
+  const std::vector<int64_t> heads = {n.q(), n.kv(), n.kv()};
+  layer.qkv = layer.qkv.PartOfRows(heads, part);
+  if (const at::Tensor whole = layer.qkv_bias; whole.defined()) {
+    layer.qkv_bias = at::empty({n.qkv() / part.of}, whole.options());
+    CopyPart(whole, 0, heads, part, layer.qkv_bias);
+  }
+  layer.out = layer.out.PartOfColumns(part);
+  layer.gate_up = layer.gate_up.PartOfRows({n.ff, n.ff}, part);
+  layer.down = layer.down.PartOfColumns(part);
+  return layer;
 }
 
 // Quantizing would turn a NaN into a number.
@@ -188,6 +211,28 @@ absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
   return status;
 }
 
+absl::StatusOr<DecoderConfig> PartOf(const DecoderConfig& config, const Storage& storage, int64_t parts) {
+  if (parts == 1) return config;
+  const DecoderSizes n(config.shape);
+  for (const auto& [count, what] : {std::pair(n.heads, "heads of queries"), std::pair(n.kv_heads, "heads of keys"),
+                                    std::pair(n.ff, "features of the feed-forward layers")}) {
+    if (count % parts == 0) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(parts, " ranks cannot divide the model's ", count, " ", what, " evenly"));
+  }
+  DecoderConfig part = config;
+  workload::Transformer& shape = part.shape.base;
+  const auto ranks = static_cast<double>(parts);
+  shape.head_size = shape.HeadDim();
+  shape.kv_heads = shape.KvHeads() / ranks;
+  shape.heads /= ranks;
+  shape.d_ff /= ranks;
+  if (const absl::Status status = CheckStorage(part, storage); !status.ok()) {
+    return absl::UnimplementedError(absl::StrCat("divided among ", parts, " ranks: ", status.message()));
+  }
+  return part;
+}
+
 double DecoderWeights::EmbeddingScale() const {
   return at::scalar_tensor(config.embedding_scale, at::dtype(embedding.scalar_type())).item<double>();
 }
@@ -232,7 +277,10 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage) {
+absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage,
+                                           const ModelPart& part) {
+  const absl::StatusOr<DecoderConfig> config = PartOf(checkpoint.config(), storage, part.of);
+  if (!config.ok()) return config.status();
   absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage, at::kCPU);
   if (!made.ok()) return made.status();
   // The first error ends the reading.
@@ -285,9 +333,7 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   const Projection projections[] = {{"self_attn.q_proj", 0, n.q()},
                                     {"self_attn.k_proj", n.q(), n.kv()},
                                     {"self_attn.v_proj", n.q() + n.kv(), n.kv()}};
-  for (std::size_t i = 0; i < made->layers.size(); ++i) {
-    LayerWeights& layer = made->layers[i];
-    const auto index = static_cast<int64_t>(i);
+  const auto read_layer = [&](LayerWeights& layer, int64_t index) {
     const auto module = [&](const char* name) { return tensor_names::OfLayer(index, name); };
     copy_norm(module("input_layernorm"), layer.attention_norm);
     // The same name, but with output_norms the norm is at another place.
@@ -302,7 +348,7 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
       store(module("self_attn.qkv_proj"), layer.qkv, 0, 0);
       store(module("mlp.gate_up_proj"), layer.gate_up, 0, 0);
       store(module("mlp.down_proj"), layer.down, 0, 0);
-      continue;
+      return;
     }
     for (const auto& [name, first, rows] : projections) {
       store(module(name), layer.qkv, 0, first);
@@ -318,7 +364,7 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
       store(module("mlp.gate_proj"), layer.gate_up, 0, 0);
       store(module("mlp.up_proj"), layer.gate_up, 0, n.ff);
       store(module("mlp.down_proj"), layer.down, 0, 0);
-      continue;
+      return;
     }
     store(module("block_sparse_moe.gate"), layer.router, 0, 0);
     for (int64_t expert = 0; expert < n.experts; ++expert) {
@@ -327,16 +373,24 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
       store(of("w3"), layer.gate_up, expert, n.ff);
       store(of("w2"), layer.down, expert, 0);
     }
+  };
+  for (int64_t i = 0; i < n.layers; ++i) {
+    LayerWeights layer = EmptyLayer(checkpoint.config(), storage, at::kCPU);
+    read_layer(layer, i);
+    made->layers.push_back(PartOf(std::move(layer), n, part));
   }
   if (!SharesEmbedding(*made)) {
     store(shape.base.tied_head ? tensor_names::kEmbedding : tensor_names::kHead, made->head, 0, 0);
   }
   if (!status.ok()) return status;
+  made->config = *config;
   return made;
 }
 
 absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed,
-                                             at::Device device) {
+                                             at::Device device, const ModelPart& part) {
+  const absl::StatusOr<DecoderConfig> config_of_part = PartOf(config, storage, part.of);
+  if (!config_of_part.ok()) return config_of_part.status();
   if (absl::Status status = StoredMatrix::CheckDevice(storage.format, device); !status.ok()) return status;
   absl::StatusOr<DecoderWeights> made = Allocate(config, storage, device);
   if (!made.ok()) return made.status();
@@ -348,14 +402,18 @@ absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const 
   StoredMatrix embedding{.format = storage.Unquantized(), .weight = made->embedding};
   embedding.columns = SharesEmbedding(*made) ? made->embedding.size(1) : 1;
   fill(embedding, 1);
-  for (LayerWeights& layer : made->layers) {
+  const DecoderSizes n(config.shape);
+  for (int64_t i = 0; i < n.layers; ++i) {
+    LayerWeights layer = EmptyLayer(config, storage, device);
     fill(layer.qkv, 1);
     fill(layer.out, added);
     if (layer.router.weight.defined()) fill(layer.router, 1);
     fill(layer.gate_up, 1);
     fill(layer.down, added);
+    made->layers.push_back(PartOf(std::move(layer), n, part));
   }
   if (!SharesEmbedding(*made)) fill(made->head, 1);
+  made->config = *config_of_part;
   return made;
 }
 

@@ -98,14 +98,21 @@ Storage DefaultStorage(const DecoderConfig& config, workload::WeightFormat forma
 // Unimplemented, with the reason, if the formats cannot hold the model's matrices.
 absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage);
 
+// The model that one of `parts` ranks has: its heads of queries, keys and values, and its features of the feed-forward
+// layers; embedding, norms, router and head are whole. Unimplemented, with the reason, if they cannot be divided
+// evenly, or the formats cannot hold the parts.
+absl::StatusOr<DecoderConfig> PartOf(const DecoderConfig& config, const Storage& storage, int64_t parts);
+
 // Loads block by block: in addition to the model, memory holds one block of a matrix. int4 of a checkpoint that is
 // stored in 4 bits keeps its codes. Unimplemented if the format cannot hold the shapes; DataLoss if a file has become
-// shorter or weights are not finite.
-absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage);
+// shorter or weights are not finite. `part`, as of PartOf: the same values as in the whole model, quantized as a whole;
+// memory never holds more than a layer in addition to the part.
+absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage,
+                                           const ModelPart& part = {});
 
 // Seeded random weights, generated in their format and on their device: normal, and scaled to keep the size of
-// activations. Errors also as StoredMatrix::CheckDevice.
+// activations. `part`: as of LoadWeights. Errors also as StoredMatrix::CheckDevice.
 absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed,
-                                             at::Device device = at::kCPU);
+                                             at::Device device = at::kCPU, const ModelPart& part = {});
 
 }  // namespace roofbench::models

@@ -85,13 +85,13 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
     End(DecoderComponent::kQkv);
     const at::Tensor attended = MergeHeads(Passed(attend(WithHeadNorms(layer, qkv), static_cast<int64_t>(i))));
     End(DecoderComponent::kAttention);
-    const at::Tensor added = AddBias(Linear(layer.out, attended), layer.out_bias);
+    const at::Tensor added = AddBias(SumOverRanks(Linear(layer.out, attended), DecoderComponent::kOut), layer.out_bias);
     End(DecoderComponent::kOut);
     x = Passed(x + Norm(added, layer.attention_out_norm));
     part.Next("feed forward");
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderComponent::kNorm);
-    x = Passed(x + Norm(Mlp(layer, mlp_in), layer.mlp_out_norm));
+    x = Passed(x + Norm(SumOverRanks(Mlp(layer, mlp_in), DecoderComponent::kDown), layer.mlp_out_norm));
   }
   range.emplace("head");
   const at::Tensor wanted = Norm(take(x), weights_.final_norm);
@@ -227,6 +227,14 @@ at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) con
   const double epsilon = weights_.config.rms_epsilon;
   if (!weights_.config.shape.fp32_norms) return Passed(RmsNorm(x, weight.to(x.scalar_type()), epsilon));
   return Passed(RmsNorm(x.to(at::kFloat), weight, epsilon).to(x.scalar_type()));
+}
+
+at::Tensor EagerDecoder::SumOverRanks(const at::Tensor& term, DecoderComponent component) const {
+  if (hooks_ == nullptr) return term;
+  End(component);
+  at::Tensor sum = hooks_->FromShards(term);
+  End(DecoderComponent::kWait);
+  return sum;
 }
 
 at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
@@ -435,9 +443,13 @@ const at::Tensor& RecordedDecoder::AppendOne(const at::Tensor& tokens) {
 
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
                                                           const DecoderWeights& weights, const DecoderRoom& room,
-                                                          int threads) {
-  if (implementation == "eager") return std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
-  if (implementation == "native") return MakeNativeDecoder(weights, room, threads);
+                                                          int threads, ForwardHooks& hooks) {
+  if (implementation == "eager") {
+    auto decoder = std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
+    decoder->SumBy(hooks);
+    return decoder;
+  }
+  if (implementation == "native") return MakeNativeDecoder(weights, room, threads, hooks);
   return absl::InvalidArgumentError(absl::StrCat("no decoder is called ", std::string(implementation)));
 }
 

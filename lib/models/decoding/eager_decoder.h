@@ -67,6 +67,9 @@ class EagerDecoder : public DecoderModel {
   using PromptFunction = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
   void AttendPromptsBy(PromptFunction attend) { attend_prompt_ = std::move(attend); }
 
+  // The weights are a rank's part: the hooks, which must outlive this, add up the terms of all ranks.
+  void SumBy(ForwardHooks& hooks) { hooks_ = &hooks == &NoHooks() ? nullptr : &hooks; }
+
   // Replaces LibTorch's operations by our kernels for products of integers. The threads must outlive this.
   void MultiplyIntegersOn(const kernels::ParallelFor& threads) { int8_threads_ = &threads; }
 
@@ -82,6 +85,8 @@ class EagerDecoder : public DecoderModel {
   }
   // x itself if the model does not have this norm.
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  // The sum of all ranks' terms, results of the component; the term itself if there is one rank.
+  at::Tensor SumOverRanks(const at::Tensor& term, workload::DecoderComponent component) const;
   // y itself if the model does not have this bias.
   at::Tensor AddBias(const at::Tensor& y, const at::Tensor& bias) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before rotation.
@@ -161,6 +166,7 @@ class EagerDecoder : public DecoderModel {
   at::Tensor token_;     // [batch, 1], by SetToken
   at::Tensor position_;  // [1], of the token
   PromptFunction attend_prompt_;
+  ForwardHooks* hooks_ = nullptr;  // the weights are the whole model's
   const kernels::ParallelFor* int8_threads_ = nullptr;
   mutable QuantizedVectors quantized_;
   mutable LlmInt8Tally tally_;  // of the last call

@@ -287,6 +287,42 @@ StoredMatrix StoredMatrix::Experts(const at::Tensor& chosen) const {
   return made;
 }
 
+void CopyPart(const at::Tensor& from, int64_t dimension, const std::vector<int64_t>& sizes, const ModelPart& part,
+              const at::Tensor& to) {
+  int64_t begin = 0;
+  int64_t end = 0;
+  for (const int64_t size : sizes) {
+    const int64_t count = size / part.of;
+    to.narrow(dimension, end, count).copy_(from.narrow(dimension, begin + part.index * count, count));
+    begin += size;
+    end += count;
+  }
+}
+
+at::Tensor StoredMatrix::Units() const {
+  if (format != WeightFormat::kInt4) return weight.unsqueeze(3);
+  return weight.view({experts, kernels::Int4Tiles(rows), columns / group, kernels::Int4GroupBytes(group)});
+}
+
+StoredMatrix StoredMatrix::PartOfRows(const std::vector<int64_t>& joined, const ModelPart& part) const {
+  StoredMatrix made = Empty(format, experts, rows / part.of, columns, group, weight.device());
+  made.int8_activations = int8_activations;
+  std::vector<int64_t> units = joined;
+  if (format == WeightFormat::kInt4) std::ranges::transform(joined, units.begin(), kernels::Int4Tiles);
+  CopyPart(Units(), 1, units, part, made.Units());
+  if (scale.defined()) CopyPart(scale, 1, joined, part, made.scale);
+  return made;
+}
+
+StoredMatrix StoredMatrix::PartOfColumns(const ModelPart& part) const {
+  StoredMatrix made = Empty(format, experts, rows, columns / part.of, group, weight.device());
+  made.int8_activations = int8_activations;
+  const at::Tensor units = Units();
+  CopyPart(units, 2, {units.size(2)}, part, made.Units());
+  made.scale = scale;
+  return made;
+}
+
 int64_t StoredMatrix::nbytes() const {
   return static_cast<int64_t>(weight.nbytes()) + (scale.defined() ? static_cast<int64_t>(scale.nbytes()) : 0);
 }

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "lib/kernels/operators/products/weights.h"
@@ -15,6 +16,17 @@ namespace roofbench::models {
 
 // ATen's type of unquantized weights, and of the vectors between products.
 at::ScalarType PlainType(workload::WeightFormat format);
+
+// One of the equal parts into which several ranks divide a model.
+struct ModelPart {
+  int64_t index = 0;
+  int64_t of = 1;
+};
+
+// Copies of this part of each of the tensors that are joined along a dimension of `from`, with these sizes, after each
+// other into `to`.
+void CopyPart(const at::Tensor& from, int64_t dimension, const std::vector<int64_t>& sizes, const ModelPart& part,
+              const at::Tensor& to);
 
 // `experts` matrices [rows, columns], one after another (one, in a dense model).
 //   fp32, bf16, fp16: weight [experts, rows, columns]
@@ -83,9 +95,17 @@ struct StoredMatrix {
   // Copies of the matrices of some experts (int64, on the device of the weights), in their order.
   StoredMatrix Experts(const at::Tensor& chosen) const;
 
+  // A copy of a part, with the same quantized values: of the rows of each of the matrices that are joined in this one,
+  // with `joined` rows, or of the columns. A part of a row has the scale of the whole row. In int4, parts of rows are
+  // whole tiles and parts of columns whole groups.
+  StoredMatrix PartOfRows(const std::vector<int64_t>& joined, const ModelPart& part) const;
+  StoredMatrix PartOfColumns(const ModelPart& part) const;
+
   int64_t nbytes() const;
 
  private:
+  // The weights as [experts, rows, columns, elements], where in int4 a tile counts as a row, and a group as a column.
+  at::Tensor Units() const;
   // Writes int4 rows from codes [count, columns], and scales and zeros [count, columns / group, 2].
   void PackInt4(int64_t expert, int64_t first_row, int64_t count, const uint8_t* codes,
                 const kernels::Bf16* scales_zeros);

@@ -2,9 +2,12 @@
 // The decoder by our kernels. A prompt uses our attention, our products of integers and LibTorch's other products. One
 // or a few tokens of each sequence are one parallel region, without allocations, with four barriers in each layer.
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <exception>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/native/native_step.h"
+#include "lib/models/training/transformer_model.h"
 
 namespace roofbench::models {
 namespace {
@@ -35,7 +39,7 @@ using workload::DecoderComponent;
 template <typename T>
 class NativeDecoder final : public DecoderModel {
  public:
-  NativeDecoder(const DecoderWeights& weights, const DecoderRoom& room, int threads)
+  NativeDecoder(const DecoderWeights& weights, const DecoderRoom& room, int threads, ForwardHooks& hooks)
       : weights_(weights),
         is_mixture_(weights.config.shape.IsMixture()),
         batch_(room.batch),
@@ -57,7 +61,10 @@ class NativeDecoder final : public DecoderModel {
         attended_rounded_(Size(n_.tokens * n_.heads * n_.dim)),
         gate_up_(Size(n_.slots * 2 * n_.ff)),
         hidden_(Size(n_.slots * n_.ff)),
-        added_(Size(n_.slots * n_.d)) {
+        added_(Size(n_.slots * n_.d)),
+        hooks_(&hooks == &NoHooks() ? nullptr : &hooks),
+        terms_(hooks_ != nullptr && !residual_.is_own() ? Size(n_.tokens * n_.d) : 0) {
+    eager_.SumBy(hooks);
     eager_.AttendPromptsBy([this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       return prompt_attention_(q, k, v, pool_);
     });
@@ -140,6 +147,7 @@ class NativeDecoder final : public DecoderModel {
     products_.Restart();
     pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Step(worker, ids); });
     if (component_) component_(DecoderComponent::kWait);  // for the end of the region
+    if (lost_) std::rethrow_exception(std::exchange(lost_, nullptr));
     for (const int64_t i : sequences_) cache().lengths[Size(i)] += each_;
     return active() == n_.tokens ? logits_ : some_logits_ = logits_.narrow(0, 0, active());
   }
@@ -170,6 +178,27 @@ class NativeDecoder final : public DecoderModel {
     if (weight.defined()) residual_.AddNormed(worker, weight, active(), added_.data());
   }
 
+  // Adds up the terms of all ranks. An exception waits for the end of the region: other threads are at its barriers.
+  void SumOverRanks(const Worker& worker, const at::Tensor& bias = {}) {
+    if (hooks_ == nullptr) return;
+    if (worker.index() == 0) {
+      const int64_t elements = active() * n_.d;
+      float* const terms = residual_.is_own() ? added_.data() : terms_.data();
+      try {
+        if (!lost_) hooks_->FromShards(at::from_blob(terms, {active(), n_.d}));
+      } catch (...) {
+        lost_ = std::current_exception();
+      }
+      AddBias(bias, {0, n_.d}, terms, n_.d);
+      if (!residual_.is_own()) {
+        float* const residual = residual_.of(worker);
+        std::transform(terms, terms + elements, residual, residual, std::plus<>());
+        std::fill_n(terms, elements, 0.0F);
+      }
+    }
+    Wait(worker);
+  }
+
   void Step(const Worker& worker, const int64_t* tokens) {
     Scratch<T>& s = scratch_[Size(worker.index())];
     if (!is_mixture_) s.plan.Assign(active());
@@ -188,11 +217,12 @@ class NativeDecoder final : public DecoderModel {
       Wait(worker);
       Product(worker, "roofbench::linear out",
               {.matrix = layer.out, .x = attended_rounded_.data(), .m = active(), .y = added_.data()}, [&](Range rows) {
-                AddBias(vectors.out_bias, rows, added_.data(), n_.d);
+                if (hooks_ == nullptr) AddBias(vectors.out_bias, rows, added_.data(), n_.d);
                 for (int64_t b = 0; b < active(); ++b) Add(worker, b, 1, added_.data() + b * n_.d, rows);
               });
       End(worker, DecoderComponent::kOut);
       Wait(worker);
+      SumOverRanks(worker, vectors.out_bias);
       AddNormed(worker, vectors.attention_out_norm);
       Norm(worker, vectors.mlp_norm, s.x);
       if (is_mixture_) Route(worker, layer, s);
@@ -200,6 +230,7 @@ class NativeDecoder final : public DecoderModel {
       Wait(worker);
       Down(worker, layer, s);
       Wait(worker);
+      SumOverRanks(worker);
       AddNormed(worker, vectors.mlp_out_norm);
     }
     Norm(worker, final_norm_, s.x);
@@ -209,10 +240,10 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kHead);
   }
 
-  // Adds some rows of a vector to the residual of token `b`, unless AddNormed does.
+  // Adds some rows of a vector to the residual of token `b`, or to this rank's term of it, unless AddNormed does.
   void Add(const Worker& worker, int64_t b, float weight, const float* added, Range rows) {
     if (residual_.is_own()) return;
-    float* const to = residual_.of(worker) + b * n_.d;
+    float* const to = (hooks_ == nullptr ? residual_.of(worker) : terms_.data()) + b * n_.d;
     for (int64_t j = rows.begin; j < rows.end; ++j) to[j] += weight * added[j];
   }
 
@@ -359,6 +390,9 @@ class NativeDecoder final : public DecoderModel {
   std::vector<float> gate_up_;
   std::vector<T> hidden_;
   std::vector<float> added_;
+  ForwardHooks* const hooks_;  // nullptr: the weights are the whole model's
+  std::vector<float> terms_;   // this rank's, of what is added to the residual; empty if that is added_
+  std::exception_ptr lost_;    // thrown by the hooks
   ComponentMarker component_;
   std::vector<Scratch<T>> scratch_;
 };
@@ -366,7 +400,7 @@ class NativeDecoder final : public DecoderModel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
-                                                                int threads) {
+                                                                int threads, ForwardHooks& hooks) {
   const int64_t dim = DecoderSizes(weights.config.shape).dim;
   if (dim > kernels::kMostHeadDim) {
     return absl::UnimplementedError(absl::StrCat("native attention supports heads of up to ", kernels::kMostHeadDim,
@@ -379,9 +413,9 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
     case workload::WeightFormat::kFp16:
       return absl::UnimplementedError("native kernels do not support fp16; the eager decoder does");
     case workload::WeightFormat::kFp32:
-      return std::make_unique<NativeDecoder<float>>(weights, room, threads);
+      return std::make_unique<NativeDecoder<float>>(weights, room, threads, hooks);
     default:
-      return std::make_unique<NativeDecoder<Bf16>>(weights, room, threads);
+      return std::make_unique<NativeDecoder<Bf16>>(weights, room, threads, hooks);
   }
 }
 

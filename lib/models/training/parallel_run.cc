@@ -184,32 +184,35 @@ std::vector<at::Tensor> ParallelRun::Reference() {
   return reference;
 }
 
-const ParallelRun::Times& ParallelRun::MeasuredTimes(double seconds) {
+ParallelTimes MeasureTimes(Traffic& traffic, const std::function<void()>& step, double seconds) {
   constexpr double kFewestRounds = 3;
   constexpr double kMostRounds = 100;
-  if (times_ != nullptr) return *times_;
-  const auto step = [this] { Step([](ParallelPhase) {}); };
+  ranks::Group& group = traffic.group();
   step();
-  const std::function<void()> exchange = parallel_->traffic().Repetition();
+  const std::function<void()> exchange = traffic.Repetition();
   const std::vector<std::function<void()>> calls = {step,
                                                     [&] {
-                                                      parallel_->traffic().Restart(/*exchanges=*/false);
+                                                      traffic.Restart(/*exchanges=*/false);
                                                       step();
-                                                      parallel_->traffic().Restart(/*exchanges=*/true);
+                                                      traffic.Restart(/*exchanges=*/true);
                                                     },
                                                     exchange};
   enum { kStep, kComputation, kCommunication };
-  const double round = SlowestSeconds(*group_, calls)[kStep] * static_cast<double>(calls.size());
+  const double round = SlowestSeconds(group, calls)[kStep] * static_cast<double>(calls.size());
   const auto rounds = static_cast<int>(std::clamp(seconds / round, kFewestRounds, kMostRounds));
   std::vector<double> computation, communication, exposed;
   for (int i = 0; i < rounds; ++i) {
-    const std::vector<double> slowest = SlowestSeconds(*group_, calls);
+    const std::vector<double> slowest = SlowestSeconds(group, calls);
     computation.push_back(slowest[kComputation]);
     communication.push_back(slowest[kCommunication]);
     exposed.push_back(slowest[kStep] - slowest[kComputation]);
   }
-  times_ = std::make_unique<Times>(
-      Times{timing::Median(computation), timing::Median(communication), timing::Median(exposed)});
+  return {timing::Median(computation), timing::Median(communication), timing::Median(exposed)};
+}
+
+const ParallelTimes& ParallelRun::MeasuredTimes(double seconds) {
+  const auto step = [this] { Step([](ParallelPhase) {}); };
+  if (!times_) times_ = MeasureTimes(parallel_->traffic(), step, seconds);
   return *times_;
 }
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/models/training/optimizer.h"
@@ -42,6 +43,19 @@ struct ParallelTransformer {
   ParallelModel operator()(const ParallelModelOptions& options) const;
 };
 
+// Of a step that ranks share, in seconds of the slowest rank.
+struct ParallelTimes {
+  double computation = 0;    // the step without its exchanges
+  double communication = 0;  // these alone
+  double exposed = 0;        // what they add to the step
+  // The share of communication that computation hides; below 0 where the two slow each other down.
+  double Overlap() const { return communication > 0 ? 1 - exposed / communication : 0; }
+};
+
+// Measures them in turns for about so long, on all ranks. The traffic is that of `step`, which restarts it. A step
+// without exchanges may leave something else on each rank.
+ParallelTimes MeasureTimes(Traffic& traffic, const std::function<void()>& step, double seconds);
+
 enum class ParallelPhase { kForward, kBackward, kSynchronize, kOptimizer };
 
 class ParallelRun {
@@ -68,17 +82,8 @@ class ParallelRun {
   std::vector<at::Tensor> Result();
   std::vector<at::Tensor> Reference();
 
-  // Seconds of the slowest rank.
-  struct Times {
-    double computation = 0;    // the step without its exchanges
-    double communication = 0;  // these alone
-    double exposed = 0;        // what they add to the step
-    // The share of communication that computation hides; below 0 where the two slow each other down.
-    double Overlap() const { return communication > 0 ? 1 - exposed / communication : 0; }
-  };
-  // Measured in turns with the whole step for about so long when first asked for, on all ranks. Leaves the parameters
-  // of each rank different.
-  const Times& MeasuredTimes(double seconds = 1);
+  // Measured when first asked for. Leaves the parameters of each rank different.
+  const ParallelTimes& MeasuredTimes(double seconds = 1);
   // Sent by the busiest rank in a step.
   double SentBytes() const { return sent_bytes_; }
 
@@ -100,7 +105,7 @@ class ParallelRun {
   std::function<void()> before_update_;  // of the check
   double sent_bytes_ = 0;
   double gradient_bytes_ = 0;
-  std::unique_ptr<Times> times_;
+  std::optional<ParallelTimes> times_;
 };
 
 }  // namespace roofbench::models

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lib/aten/random.h"
+#include "tests/ranks/forwarding_group.h"
 #include "tests/ranks/in_threads.h"
 
 namespace roofbench::models {
@@ -107,42 +108,30 @@ TEST_P(ParallelTraining, OneRankEqualsOneProcess) {
 }
 
 // A group whose collectives do what a faulty step would.
-class FaultyGroup final : public ranks::Group {
+class FaultyGroup final : public ranks::ForwardingGroup {
  public:
   enum Fault { kNone, kMissedParameter, kNotDivided, kBeforeAccumulation, kStaleGather };
 
-  FaultyGroup(ranks::Group& inner, Fault fault) : inner_(inner), fault_(fault) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::string backend() const override { return inner_.backend(); }
+  FaultyGroup(SharedGroup inner, Fault fault) : ForwardingGroup(std::move(inner)), fault_(fault) {}
   void AllReduce(at::Tensor& tensor) override {
     const bool is_missed = fault_ == kMissedParameter && rank() == 0 && ++reduced_ == 5;
     at::Tensor sum = is_missed ? tensor.clone() : tensor;
     if (fault_ == kBeforeAccumulation) sum.zero_();
-    inner_.AllReduce(sum);
+    ForwardingGroup::AllReduce(sum);
     if (fault_ == kNotDivided) sum.mul_(size());
   }
   void AllGather(at::Tensor& output, const at::Tensor& input) override {
     const at::Tensor before = output.clone();
-    inner_.AllGather(output, input);
+    ForwardingGroup::AllGather(output, input);
     // The last ones are those of the check.
     if (fault_ == kStaleGather && ++gathered_ < 5) output.copy_(before);
   }
   void ReduceScatter(at::Tensor& output, const at::Tensor& input) override {
-    inner_.ReduceScatter(output, input);
+    ForwardingGroup::ReduceScatter(output, input);
     if (fault_ == kNotDivided) output.mul_(size());
   }
-  void Broadcast(at::Tensor& tensor, int root) override { inner_.Broadcast(tensor, root); }
-  void AllToAll(at::Tensor& output, const at::Tensor& input) override { inner_.AllToAll(output, input); }
-  void Send(const at::Tensor& tensor, int to) override { inner_.Send(tensor, to); }
-  void Receive(at::Tensor& tensor, int from) override { inner_.Receive(tensor, from); }
-  void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) override {
-    inner_.SendReceive(sent, to, received, from);
-  }
-  void Barrier() override { inner_.Barrier(); }
 
  private:
-  ranks::Group& inner_;
   const Fault fault_;
   int reduced_ = 0;
   int gathered_ = 0;
@@ -171,7 +160,7 @@ TEST_P(PlantedFaults, AreSeen) {
       kParallelRows, [](const ParallelRow& one) { return std::string_view(GetParam().kind) == one.name; });
   std::atomic<int> seen = 0;
   AsRanks(2, [&](const SharedGroup& group) {
-    ParallelRun run = RunOf(*row, std::make_shared<FaultyGroup>(*group, GetParam().fault));
+    ParallelRun run = RunOf(*row, std::make_shared<FaultyGroup>(group, GetParam().fault));
     const Difference difference = Check(run);
     if (difference.parameters > 1e-6 || difference.gradients > 1e-5) ++seen;
   });
@@ -195,7 +184,7 @@ TEST_P(ParallelTraining, CountsWhatItSends) {
 TEST_P(ParallelTraining, TimesItsPartsAndGoesOn) {
   AsRanks(2, [](const SharedGroup& group) {
     ParallelRun run = RunOf(GetParam(), group);
-    const ParallelRun::Times& times = run.MeasuredTimes(/*seconds=*/0.01);
+    const ParallelTimes& times = run.MeasuredTimes(/*seconds=*/0.01);
     EXPECT_GT(times.computation, 0);
     EXPECT_GT(times.communication, 0);
     // Their difference may be small compared with both.

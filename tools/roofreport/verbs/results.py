@@ -207,7 +207,7 @@ def _scaling(args: argparse.Namespace) -> int:
 
 _SERVING = """
 examples:
-  roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 \\
+  roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 \\
       --benchmark_out=run.json
   tools/report serving run.json --svg=serving.svg
   tools/report serving run.json --format=csv
@@ -228,7 +228,7 @@ def _serving(args: argparse.Namespace) -> int:
     if not curves:
         raise UnusableInputError(
             f"{printable(str(args.result))}: no generation was measured with {axes.FEWEST_POINTS} batches; "
-            "roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 measures seven"
+            "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 measures seven"
         )
     show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
     if args.svg or args.png:
