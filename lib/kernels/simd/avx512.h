@@ -96,12 +96,15 @@ ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> Unpack(const Bf16*, __m512i line) {
   return {{Widen(_mm512_castsi512_si256(line)), Widen(_mm512_extracti64x4_epi64(line, 1))}};
 }
 
-// The same from memory, where the conversion can read its operand.
-ROOFBENCH_TARGET_AVX512 inline Floats<float> LoadFloats(const float* from) { return {{_mm512_loadu_ps(from)}}; }
-ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> LoadFloats(const Bf16* from) {
-  return {{Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))),
-           Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 16)))}};
+// 16 elements in fp32.
+ROOFBENCH_TARGET_AVX512 inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
+ROOFBENCH_TARGET_AVX512 inline __m512 Load16(const Bf16* from) {
+  return Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+
+// As Unpack, from memory, where the conversion can read its operand.
+ROOFBENCH_TARGET_AVX512 inline Floats<float> LoadFloats(const float* from) { return {{Load16(from)}}; }
+ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> LoadFloats(const Bf16* from) { return {{Load16(from), Load16(from + 16)}}; }
 
 ROOFBENCH_TARGET_AVX512 inline __m512i Pack(const Floats<float>& floats) { return _mm512_castps_si512(floats.v[0]); }
 ROOFBENCH_TARGET_AVX512_BF16 inline __m512i Pack(const Floats<Bf16>& floats) {
@@ -140,6 +143,30 @@ ROOFBENCH_TARGET_AVX512 inline void PrefetchL2(const void* at) {
 ROOFBENCH_TARGET_AVX512 inline void FetchStream(const std::byte* at) {
   PrefetchL2(at + 8192);
   Prefetch(at + 512);
+}
+
+// sum + a · b in each lane of two bf16.
+ROOFBENCH_TARGET_AVX512_BF16 inline __m512 PlusDot(__m512 sum, __m512i a, __m512i b) {
+  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+}
+
+// Words of an int4 tile (see Int4Weight). Bytes hold columns 0 … 3 in their lower and 4 … 7 in their upper halves.
+struct Int4Halves {
+  __m512i lower;
+  __m512i upper;
+};
+ROOFBENCH_TARGET_AVX512 inline Int4Halves HalvesOf(__m512i words) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  return {_mm512_and_si512(words, mask), _mm512_and_si512(_mm512_srli_epi32(words, 4), mask)};
+}
+struct Int4Scales {
+  __m512 scale;
+  __m512 zero;  // of q, not of q - 8
+};
+ROOFBENCH_TARGET_AVX512 inline Int4Scales ScalesOf(__m512i words) {
+  const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+  const __m512i upper = _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int32_t>(0xffff0000)));
+  return {scale, _mm512_fnmadd_ps(_mm512_set1_ps(8), scale, _mm512_castsi512_ps(upper))};
 }
 
 // Dot products for kernels that keep many sums. Written as instructions, because GCC 12 copies the sums of its

@@ -348,15 +348,10 @@ void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
   });
 }
 
-template <typename T>
-int64_t FloatsOf(const Attention<T>& work) {
-  return Packed(work, BestAttentionVariant<T>()).Floats();
-}
-
 }  // namespace
 
-int64_t ScratchFloats(const Attention<float>& work) { return FloatsOf(work); }
-int64_t ScratchFloats(const Attention<Bf16>& work) { return FloatsOf(work); }
+int64_t ScratchFloats(const Attention<float>& work) { return Packed(work, BestAttentionVariant<float>()).Floats(); }
+int64_t ScratchFloats(const Attention<Bf16>& work) { return Packed(work, BestAttentionVariant<Bf16>()).Floats(); }
 
 void Run(const Attention<float>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
 void Run(const Attention<Bf16>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }

@@ -80,16 +80,14 @@ ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
   const float* b = tile.b.data;
   const int64_t stride = tile.a.stride;
   for (int64_t step = 0; step < tile.steps; ++step, ++a, b += tile.b.stride) {
-    __m512bh right[kVectors];
+    __m512i right[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      right[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + v * kLanes));
-    }
+    for (int v = 0; v < kVectors; ++v) right[v] = _mm512_loadu_si512(b + v * kLanes);
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
-      const __m512bh left = reinterpret_cast<__m512bh>(_mm512_set1_ps(a[i * stride]));
+      const __m512i left = _mm512_castps_si512(_mm512_set1_ps(a[i * stride]));
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = _mm512_dpbf16_ps(sums[i][v], left, right[v]);
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = PlusDot(sums[i][v], left, right[v]);
     }
   }
 #pragma GCC unroll 4
@@ -225,7 +223,7 @@ ROOFBENCH_TARGET_AVX512_BF16 float Dot(const Bf16* a, const Bf16* b, int64_t n) 
     const bool whole = n - i >= kLine;
     const __m512i x = whole ? LoadLine(a + i) : LoadFirst(a + i, n - i);
     const __m512i y = whole ? LoadLine(b + i) : LoadFirst(b + i, n - i);
-    sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
+    sum = PlusDot(sum, x, y);
   }
   return _mm512_reduce_add_ps(sum);
 }

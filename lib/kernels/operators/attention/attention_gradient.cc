@@ -321,15 +321,14 @@ void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
   });
 }
 
-template <typename T>
-int64_t FloatsOf(const AttentionGradient<T>& work, int threads) {
-  return GradientScratch(work.shape, BestAttentionVariant<T>().per_word, threads).Floats();
-}
-
 }  // namespace
 
-int64_t ScratchFloats(const AttentionGradient<float>& work, int threads) { return FloatsOf(work, threads); }
-int64_t ScratchFloats(const AttentionGradient<Bf16>& work, int threads) { return FloatsOf(work, threads); }
+int64_t ScratchFloats(const AttentionGradient<float>& work, int threads) {
+  return GradientScratch(work.shape, BestAttentionVariant<float>().per_word, threads).Floats();
+}
+int64_t ScratchFloats(const AttentionGradient<Bf16>& work, int threads) {
+  return GradientScratch(work.shape, BestAttentionVariant<Bf16>().per_word, threads).Floats();
+}
 
 void Run(const AttentionGradient<float>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
 void Run(const AttentionGradient<Bf16>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }

@@ -23,28 +23,6 @@ namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
 template <typename T>
-HWY_INLINE FloatVec LoadRow(const T* from) {
-  if constexpr (std::is_same_v<T, Fp16>) {
-    const hn::Rebind<hwy::float16_t, FloatTag> halves;
-    return hn::PromoteTo(FloatTag(), hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(from)));
-  } else if constexpr (std::is_same_v<T, int8_t>) {
-    const hn::Rebind<int8_t, FloatTag> bytes;
-    const hn::Rebind<int32_t, FloatTag> words;
-    return hn::ConvertTo(FloatTag(), hn::PromoteTo(words, hn::LoadU(bytes, from)));
-  } else {
-    return LoadFloats(from);
-  }
-}
-
-// The first `count` elements, followed by zeros.
-template <typename T>
-HWY_INLINE FloatVec LoadRowEnd(const T* from, std::size_t count) {
-  T padded[HWY_MAX_BYTES / sizeof(float)] = {};
-  std::copy_n(from, count, padded);
-  return LoadRow(padded);
-}
-
-template <typename T>
 void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
   for (int64_t i = 0; i < state.dim; ++i) state.queries[g][i] = q[i] * scale;
 }
@@ -63,13 +41,13 @@ HWY_INLINE void ScoreKeys(DecodeState<T>& state, const KeyBlock<T>& block, int64
   int64_t i = 0;
   for (; i + lanes <= state.dim; i += lanes) {
     const FloatVec query = hn::LoadU(d, q + i);
-    for (int64_t j = 0; j < kKeys; ++j) sums[j] = hn::MulAdd(query, LoadRow(keys + j * state.dim + i), sums[j]);
+    for (int64_t j = 0; j < kKeys; ++j) sums[j] = hn::MulAdd(query, LoadFloats(keys + j * state.dim + i), sums[j]);
   }
   if (i < state.dim) {
     const auto rest = static_cast<std::size_t>(state.dim - i);
-    const FloatVec query = LoadRowEnd(q + i, rest);
+    const FloatVec query = LoadSome(q + i, rest);
     for (int64_t j = 0; j < kKeys; ++j) {
-      sums[j] = hn::MulAdd(query, LoadRowEnd(keys + j * state.dim + i, rest), sums[j]);
+      sums[j] = hn::MulAdd(query, LoadSome(keys + j * state.dim + i, rest), sums[j]);
     }
   }
   for (int64_t j = 0; j < kKeys; ++j) {
@@ -121,7 +99,8 @@ HWY_INLINE void WeighColumns(DecodeState<T>& state, const KeyBlock<T>& block, in
   }
   for (int64_t j = 0; j < block.count; ++j) {
     FloatVec values[kVectors];
-    for (int64_t v = 0; v < kVectors; ++v) values[v] = LoadRow(RowAt(block.values, j, state.dim) + column + v * lanes);
+    const T* const from = RowAt(block.values, j, state.dim) + column;
+    for (int64_t v = 0; v < kVectors; ++v) values[v] = LoadFloats(from + v * lanes);
     for (int64_t member = 0; member < kGroup; ++member) {
       const FloatVec weight = hn::Set(d, state.weights[g + member][j]);
       for (int64_t v = 0; v < kVectors; ++v) sums[member][v] = hn::MulAdd(weight, values[v], sums[member][v]);

@@ -145,10 +145,6 @@ ROOFBENCH_TARGET_AVX512_BF16 void Prepare(DecodeState<Bf16>& state, int64_t g, c
   }
 }
 
-ROOFBENCH_TARGET_AVX512_BF16 inline __m512 Dot(__m512 sum, __m512i a, __m512i b) {
-  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
-}
-
 template <int64_t kGroup, bool kFetch>
 ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g) {
   constexpr int64_t kKeys = kKeyLanes / kGroup;
@@ -171,7 +167,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyB
 #pragma GCC unroll 4
         for (int64_t member = 0; member < kGroup; ++member) {
           __m512& sum = sums[member * kKeys + j];
-          sum = Dot(sum, queries[member], line);
+          sum = PlusDot(sum, queries[member], line);
         }
       }
     }
@@ -233,7 +229,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const K
       const auto* const weights = reinterpret_cast<const int32_t*>(state.weights[g + member]);
       const __m512i weight = _mm512_set1_epi32(weights[j / 2]);
 #pragma GCC unroll 4
-      for (int64_t v = 0; v < kHalves; ++v) sums[member][v] = Dot(sums[member][v], pairs[v], weight);
+      for (int64_t v = 0; v < kHalves; ++v) sums[member][v] = PlusDot(sums[member][v], pairs[v], weight);
     }
   }
 #pragma GCC unroll 4

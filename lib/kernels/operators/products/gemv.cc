@@ -16,12 +16,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 
-HWY_INLINE FloatVec LoadFloats(const int8_t* from) {
-  const hn::Rebind<int8_t, FloatTag> bytes;
-  const hn::Rebind<int32_t, FloatTag> words;
-  return hn::ConvertTo(FloatTag(), hn::PromoteTo(words, hn::LoadU(bytes, from)));
-}
-
 namespace {
 
 // Sum of w[i] · x[i]. Eight independent sums hide the latency of an addition.
@@ -43,14 +37,7 @@ HWY_INLINE float Dot(const W* w, const X* x, int64_t k) {
     for (int64_t s = 0; s < kSums; s += 2 * distance) sums[s] = hn::Add(sums[s], sums[s + distance]);
   }
   float sum = hn::GetLane(hn::SumOfLanes(d, sums[0]));
-
-  for (; i < k; ++i) {
-    if constexpr (std::is_same_v<W, int8_t>) {
-      sum += static_cast<float>(w[i]) * ToFloat(x[i]);
-    } else {
-      sum += ToFloat(w[i]) * ToFloat(x[i]);
-    }
-  }
+  for (; i < k; ++i) sum += ToFloat(w[i]) * ToFloat(x[i]);
   return sum;
 }
 

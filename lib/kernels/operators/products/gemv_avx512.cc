@@ -14,14 +14,6 @@ namespace {
 
 constexpr int64_t kElements = 32;  // of bf16, in a register
 
-ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(const Bf16* from) {
-  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
-}
-
-ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(__mmask32 mask, const Bf16* from) {
-  return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, from));
-}
-
 // y[r · stride] = row + r · stride times x, each in kSums independent sums, so that the latency of the addition hides.
 template <int kRows, int kSums>
 ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64_t row, int64_t stride, const Bf16* x,
@@ -35,21 +27,20 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64
 #pragma GCC unroll 8
     for (int s = 0; s < kSums; ++s) {
       const int64_t at = i + s * kElements;
-      const __m512bh of_x = LoadBf16(x + at);
+      const __m512i of_x = avx512::LoadLine(x + at);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Bf16* const line = w + r * stride * k + at;
         avx512::PrefetchL2(reinterpret_cast<const char*>(line) + kRowAhead);
-        sums[r][s] = _mm512_dpbf16_ps(sums[r][s], LoadBf16(line), of_x);
+        sums[r][s] = avx512::PlusDot(sums[r][s], avx512::LoadLine(line), of_x);
       }
     }
   }
   for (; i < k; i += kElements) {
-    const __mmask32 mask = avx512::Mask32(k - i);
-    const __m512bh of_x = LoadBf16(mask, x + i);
+    const __m512i of_x = avx512::LoadFirst(x + i, k - i);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      sums[r][0] = _mm512_dpbf16_ps(sums[r][0], LoadBf16(mask, w + r * stride * k + i), of_x);
+      sums[r][0] = avx512::PlusDot(sums[r][0], avx512::LoadFirst(w + r * stride * k + i, k - i), of_x);
     }
   }
 #pragma GCC unroll 8
@@ -63,12 +54,6 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64
   }
 }
 
-ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
-
-ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const Bf16* from) {
-  return avx512::Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-}
-
 // Converts one block of kBlock elements. False if it cannot be represented.
 template <typename T>
 ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, int8_t* low, float& scale,
@@ -78,7 +63,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, 
   __m512i largest_bits = _mm512_setzero_si512();
   for (int64_t i = 0; i < FixedPoint::kBlock; i += kFloats) {
     // As integers, magnitudes keep their order, with infinities and NaNs at the top.
-    largest_bits = _mm512_max_epu32(largest_bits, _mm512_and_si512(_mm512_castps_si512(Load16(x + i)), magnitude));
+    largest_bits =
+        _mm512_max_epu32(largest_bits, _mm512_and_si512(_mm512_castps_si512(avx512::Load16(x + i)), magnitude));
   }
   const auto bits = static_cast<int32_t>(_mm512_reduce_max_epu32(largest_bits));
   const float largest = _mm512_cvtss_f32(_mm512_castsi512_ps(_mm512_set1_epi32(bits)));
@@ -89,7 +75,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, 
   scale = largest / kRange;
   const __m512 inverse = _mm512_set1_ps(largest > 0 ? kRange / largest : 0);
   for (int64_t i = 0; i < FixedPoint::kBlock; i += kFloats) {
-    const __m512i value = _mm512_cvtps_epi32(_mm512_mul_ps(Load16(x + i), inverse));
+    const __m512i value = _mm512_cvtps_epi32(_mm512_mul_ps(avx512::Load16(x + i), inverse));
     const __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(value, _mm512_set1_epi32(128)), 8);
     const __m512i lower = _mm512_sub_epi32(value, _mm512_slli_epi32(upper, 8));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(high + i), _mm512_cvtepi32_epi8(upper));
@@ -234,7 +220,6 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
 // Multiplies one tile: 16 rows, each summed in its own lane.
 template <int64_t kGroup>
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
-  const __m512i mask = _mm512_set1_epi8(15);
   const __m512i zeros_only = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000));
   const int8_t* high = x.high.data()->values;
   const int8_t* low = x.low.data()->values;
@@ -254,13 +239,11 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const
 #pragma GCC unroll 16
       for (int64_t word = 0; word < kGroup / 8; ++word) {
         avx512::FetchStream(tile);
-        const __m512i bits = _mm512_loadu_si512(tile);
-        const __m512i lower_halves = _mm512_and_si512(bits, mask);
-        const __m512i upper_halves = _mm512_and_si512(_mm512_srli_epi32(bits, 4), mask);
-        first.upper = _mm512_dpbusd_epi32(first.upper, lower_halves, avx512::BroadcastFour(high));
-        first.lower = _mm512_dpbusd_epi32(first.lower, lower_halves, avx512::BroadcastFour(low));
-        second.upper = _mm512_dpbusd_epi32(second.upper, upper_halves, avx512::BroadcastFour(high + 4));
-        second.lower = _mm512_dpbusd_epi32(second.lower, upper_halves, avx512::BroadcastFour(low + 4));
+        const avx512::Int4Halves halves = avx512::HalvesOf(_mm512_loadu_si512(tile));
+        first.upper = _mm512_dpbusd_epi32(first.upper, halves.lower, avx512::BroadcastFour(high));
+        first.lower = _mm512_dpbusd_epi32(first.lower, halves.lower, avx512::BroadcastFour(low));
+        second.upper = _mm512_dpbusd_epi32(second.upper, halves.upper, avx512::BroadcastFour(high + 4));
+        second.lower = _mm512_dpbusd_epi32(second.lower, halves.upper, avx512::BroadcastFour(low + 4));
         tile += kLineBytes;
         high += 8;
         low += 8;

@@ -121,28 +121,6 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void Store(Bf16* to, int64_t count, __m512 v
   _mm256_mask_storeu_epi16(to, Mask16(count), _mm512_cvtepi32_epi16(words));
 }
 
-struct Halves {
-  __m512i lower;
-  __m512i upper;
-};
-
-// Bytes hold columns 0 … 3 in their lower and 4 … 7 in their upper halves.
-ROOFBENCH_TARGET_AVX512_VNNI inline Halves HalvesOf(__m512i words) {
-  const __m512i mask = _mm512_set1_epi8(15);
-  return {_mm512_and_si512(words, mask), _mm512_and_si512(_mm512_srli_epi32(words, 4), mask)};
-}
-
-struct Scales {
-  __m512 scale;
-  __m512 zero;  // of q, not of q - 8
-};
-
-ROOFBENCH_TARGET_AVX512_VNNI inline Scales ScalesOf(__m512i words) {
-  const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-  const __m512i upper = _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int32_t>(0xffff0000)));
-  return {scale, _mm512_fnmadd_ps(_mm512_set1_ps(8), scale, _mm512_castsi512_ps(upper))};
-}
-
 // Multiplies the tile with kOfX rows of x, eight columns at a time: x is broadcast, and each lane sums a row of the
 // tile.
 template <int kOfX, typename Y>
@@ -160,11 +138,11 @@ ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Block<Y>& block, int64_t x_
 #pragma GCC unroll 8
     for (__m512i& sum : sums) sum = _mm512_setzero_si512();
     FetchStream(tile);
-    const Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
+    const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
     tile += kLineBytes;
     for (int64_t i = 0; i < block.group; i += 8, tile += kLineBytes, x += 8) {
       FetchStream(tile);
-      const Halves halves = HalvesOf(_mm512_loadu_si512(tile));
+      const Int4Halves halves = HalvesOf(_mm512_loadu_si512(tile));
 #pragma GCC unroll 8
       for (int c = 0; c < kOfX; ++c) {
         AddDotOfFour(sums[c], halves.lower, x + c * stride);
@@ -191,13 +169,13 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
   scales += half * kFloats;
   for (int64_t g = 0; g < weight.k; g += weight.group, scales += 2 * kInt8PanelRows) {
     FetchStream(tile);
-    const Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
+    const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
     tile += kLineBytes;
     _mm512_store_ps(scales, of_group.scale);
     _mm512_store_ps(scales + kInt8PanelRows, of_group.zero);
     for (int64_t i = 0; i < weight.group; i += 8, tile += kLineBytes, panel += 4 * kLineBytes) {
       FetchStream(tile);
-      const Halves halves = HalvesOf(_mm512_loadu_si512(tile));
+      const Int4Halves halves = HalvesOf(_mm512_loadu_si512(tile));
       _mm512_store_si512(panel, halves.lower);
       _mm512_store_si512(panel + 2 * kLineBytes, halves.upper);
     }

@@ -20,7 +20,7 @@ constexpr int64_t kAhead = 2048;
 
 // Loads 16 elements from x[i] on as fp32, zeros after the k-th.
 ROOFBENCH_TARGET_AVX512 inline __m512 Load(const Bf16* x, int64_t i, int64_t k) {
-  if (k - i >= kFloats) return avx512::Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)));
+  if (k - i >= kFloats) return avx512::Load16(x + i);
   return avx512::Widen(_mm512_castsi512_si256(avx512::LoadFirst(x + i, k - i)));
 }
 

@@ -141,10 +141,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range til
   for (int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += kInt4TileRows * weight.k) {
     const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group);
     for (int64_t g = 0; g < weight.k; g += weight.group) {
-      const __m512i scales = _mm512_loadu_si512(from);
-      const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(scales, 16));
-      const __m512 middle = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_srli_epi32(scales, 16), 16));
-      const __m512 zero = _mm512_fnmadd_ps(_mm512_set1_ps(8), scale, middle);
+      const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(from));
       from += kLineBytes;
       for (int64_t columns = g; columns < g + weight.group; columns += kColumns) {
         __m512i v[kInt4TileRows];
@@ -157,8 +154,9 @@ ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range til
             const auto shift = static_cast<unsigned>(16 * (pair % 2) + 4 * (pair / 2));
             const __m512i one = _mm512_and_si512(_mm512_srli_epi32(words, shift), low);
             const __m512i next = _mm512_and_si512(_mm512_srli_epi32(words, shift + 8), low);
-            v[4 * word + pair] = PackSplit(Floats<Bf16>{{_mm512_fmadd_ps(_mm512_cvtepi32_ps(one), scale, zero),
-                                                         _mm512_fmadd_ps(_mm512_cvtepi32_ps(next), scale, zero)}});
+            v[4 * word + pair] =
+                PackSplit(Floats<Bf16>{{_mm512_fmadd_ps(_mm512_cvtepi32_ps(one), of_group.scale, of_group.zero),
+                                        _mm512_fmadd_ps(_mm512_cvtepi32_ps(next), of_group.scale, of_group.zero)}});
           }
         }
         Transpose(v);

@@ -241,10 +241,8 @@ TARGET inline void Add(const float*, __m512i line, Sums& sums) {
 }
 template <bool kWithSum>
 TARGET inline void Add(const Bf16*, __m512i line, Sums& sums) {
-  const auto x = reinterpret_cast<__m512bh>(line);
-  const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));
-  if constexpr (kWithSum) sums.x = _mm512_dpbf16_ps(sums.x, x, ones);
-  sums.squares = _mm512_dpbf16_ps(sums.squares, x, x);
+  if constexpr (kWithSum) sums.x = PlusDot(sums.x, line, _mm512_set1_epi16(0x3f80));  // ones
+  sums.squares = PlusDot(sums.squares, line, line);
 }
 
 // Sums about a pivot, for rows whose mean is much larger than their deviation.
