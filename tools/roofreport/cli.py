@@ -24,6 +24,7 @@ VERBS = {
     "abba": ("comparisons", "runs two programs, one with two sets of flags, or two implementations of one, in turns"),
     "spread": ("spread", "how the times of cases scatter between processes, or within one"),
     "scaling": ("results", "how time grows with size, against the expected growth"),
+    "ranks": ("results", "weak and strong scaling of steps that ranks share, and a prediction for more ranks"),
     "serving": ("results", "throughput against latency as the batch grows, and where its knee is"),
     "params": ("results", "parameters of models by component, and the growth of time against them"),
     "profile": ("recordings", "where the time of a step goes, from the folders of --profile"),

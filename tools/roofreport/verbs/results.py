@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that read result files: table, summary, scaling, serving, params, roofline."""
+"""The verbs that read result files: table, summary, scaling, ranks, serving, params, roofline."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from roofreport.errors import UnusableInputError
 from roofreport.io import gpt_fast
 from roofreport.io.load import load, load_all, without_copies
 from roofreport.io.result import Case, Result, State, differences, merged
-from roofreport.render import formats, result_tables, roofline, sweeps, training_table
+from roofreport.render import formats, ranks, result_tables, roofline, sweeps, training_table
 from roofreport.stats import growth
+from roofreport.stats import ranks as ranks_model
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import (
@@ -21,6 +22,7 @@ from roofreport.verbs.common import (
     Verb,
     add_pictures,
     append_lines,
+    count,
     importing_matplotlib,
     notes,
     pictures,
@@ -205,6 +207,50 @@ def _scaling(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+_RANKS = """
+Weak scaling keeps the batch of a rank, strong scaling that of all ranks together. A model is fitted to the
+communication that was measured, and predicts the step for more ranks.
+
+examples:
+  roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' \\
+      --benchmark_out=run.json
+  tools/report ranks run.json --svg=ranks.svg
+  tools/report ranks run.json --predict=8,64,1024 --format=csv
+"""
+
+
+def _numbers_of_ranks(text: str) -> list[int]:
+    return sorted({count(part) for part in text.split(",")})
+
+
+def _add_ranks(parser: argparse.ArgumentParser) -> None:
+    _add_results(parser)
+    parser.add_argument(
+        "--predict",
+        type=_numbers_of_ranks,
+        default=[8, 64, 512, 4096],
+        metavar="N[,N...]",
+        help="numbers of ranks beyond those measured (default: 8,64,512,4096)",
+    )
+    _add_format(parser, "of the table")
+    add_pictures(parser)
+
+
+def _ranks(args: argparse.Namespace) -> int:
+    results = load_all(args.results)
+    notes(results)
+    found = ranks_model.find(_cases(results), results[0].contract)
+    if not found:
+        raise UnusableInputError(
+            f"{printable(', '.join(args.results))}: no step with `parallel` was measured with two numbers of ranks; "
+            "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' measures three"
+        )
+    show(formats.FORMATS[args.format](ranks.scaling_table(found, args.predict)), end="")
+    if args.svg or args.png:
+        pictures(args, [ranks.scaling_chart(found, args.predict)])
+    return EXIT_OK
+
+
 _SERVING = """
 examples:
   roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 \\
@@ -283,6 +329,7 @@ VERBS = {
     "table": Verb(_TABLE, _add_table, _table),
     "summary": Verb(_SUMMARY, _add_results, _summary),
     "scaling": Verb(_SCALING, _add_scaling, _scaling),
+    "ranks": Verb(_RANKS, _add_ranks, _ranks),
     "serving": Verb(_SERVING, _add_serving, _serving),
     "params": Verb(_PARAMS, _add_params, _params),
     "roofline": Verb(_ROOFLINE, _add_roofline, _roofline),

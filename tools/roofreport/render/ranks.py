@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that ranks share, as a table and a chart: measured, and predicted for more ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from roofreport import units
+from roofreport.io.doubts import doubt, half_width
+from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, color, spanning
+from roofreport.render.formats import Column, Table, figure, table, words
+from roofreport.stats.ranks import MOST_RANKS, Series
+from roofreport.text import printable
+
+
+class _Row(NamedTuple):
+    series: Series
+    ranks: int
+    seconds: float
+    interval: float | None
+    computation: float
+    communication: float | None
+    origin: str
+
+
+def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
+    rows = []
+    for point in series.points:
+        why = doubt(point.case)
+        communication = point.communication if point.ranks > 1 else None
+        origin = f"measured; {why}" if why else "measured"
+        width = half_width(point.case)
+        rows.append(_Row(series, point.ranks, point.seconds, width, point.computation, communication, origin))
+    model = series.model
+    for more in ranks:
+        if model and more > series.points[-1].ranks:
+            times = (model.computing(more), model.communication(more))
+            rows.append(_Row(series, more, model.seconds(more), None, *times, "predicted"))
+    return rows
+
+
+def conclusion(series: Series) -> str:
+    """A sentence."""
+    model = series.model
+    if not model:
+        return f"{_title(series)}: no prediction without two numbers of ranks above 1"
+    bound = f"from {model.bound_from} ranks on" if model.bound_from else f"never, up to {MOST_RANKS} ranks"
+    if series.errors:
+        worst = max(series.errors, key=abs)
+        error = f"the time of a point left out of the fit is off by {units.percent(worst)} at most"
+    else:
+        error = "too few points to leave one out: the error of the prediction is unknown"
+    return (
+        f"{_title(series)}: communication of n ranks takes {units.time(model.start)} (n-1) + {units.time(model.move)} "
+        f"(n-1)/n, {units.share(model.hidden)} of it hidden; longer than computation {bound}; {error}"
+    )
+
+
+def _title(series: Series) -> str:
+    return f"{'strong' if series.is_strong else 'weak'} scaling of {printable(series.name, 200)}"
+
+
+def scaling_table(found: Sequence[Series], ranks: Sequence[int]) -> Table:
+    """One row per number of ranks."""
+    columns: list[Column[_Row]] = [
+        ("case", lambda row: words(row.series.name)),
+        ("scaling", lambda row: words("strong" if row.series.is_strong else "weak")),
+        ("ranks", lambda row: figure(row.ranks, str)),
+        ("time", lambda row: figure(row.seconds, units.time)),
+        ("+-ci", lambda row: figure(row.interval, units.share)),
+        ("speed-up", lambda row: figure(row.series.speedup(row.ranks, row.seconds), units.times)),
+        ("efficiency", lambda row: figure(row.series.efficiency(row.ranks, row.seconds), units.share)),
+        ("computation", lambda row: figure(row.computation, units.time)),
+        ("communication", lambda row: figure(row.communication, units.time)),
+        ("", lambda row: words(row.origin)),
+    ]
+    legend = "predicted: each further rank has a processor and a link like those of the largest measured point"
+    rows = [row for series in found for row in _rows(series, ranks)]
+    return table(rows, columns, [legend, *map(conclusion, found)])
+
+
+def scaling_chart(found: Sequence[Series], ranks: Sequence[int]) -> Chart:
+    """Measured points are full, predicted ones hollow, on the dashed line of the model."""
+    lines: list[Line] = []
+    marks: list[Mark] = []
+    keys: list[Key] = []
+    for i, series in enumerate(found):
+        style = color(i), SHAPES[i % len(SHAPES)]
+        predicted = []
+        for row in _rows(series, ranks):
+            is_predicted = row.interval is None
+            label = f"{row.ranks} ranks: {units.time(row.seconds)}, {row.origin}"
+            marks.append(Mark(row.ranks, row.seconds, label, *style, doubtful=is_predicted))
+            if is_predicted:
+                predicted.append((float(row.ranks), row.seconds))
+        lines.append(Line(tuple((p.ranks, p.seconds) for p in series.points), color=style[0]))
+        last = series.points[-1]
+        lines.append(Line(((last.ranks, last.seconds), *predicted), dashed=True, color=style[0]))
+        keys.append(Key(_title(series), *style))
+    return Chart(
+        title="time of a step by ranks (hollow: predicted)",
+        x_label="ranks",
+        y_label="median time of a step",
+        x=spanning((mark.x for mark in marks), 1.3),
+        y=spanning(mark.y for mark in marks),
+        lines=tuple(lines),
+        marks=tuple(marks),
+        keys=tuple(keys),
+        x_tick=lambda value: f"{value:g}",
+        y_tick=units.time,
+    )
