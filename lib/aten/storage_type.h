@@ -4,11 +4,28 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <stdexcept>
+
 #include "lib/workload/dtype.h"
 
 namespace roofbench {
 
 // tf32 is stored as fp32.
-at::ScalarType StorageType(workload::Dtype dtype);
+inline at::ScalarType StorageType(workload::Dtype dtype) {
+  switch (dtype) {
+    case workload::Dtype::kFp32:
+    case workload::Dtype::kTf32:
+      return at::kFloat;
+    case workload::Dtype::kBf16:
+      return at::kBFloat16;
+    case workload::Dtype::kFp16:
+      return at::kHalf;
+    case workload::Dtype::kInt8:
+      return at::kChar;
+    case workload::Dtype::kFp8:
+      return at::kFloat8_e4m3fn;
+  }
+  throw std::logic_error("unknown precision");
+}
 
 }  // namespace roofbench
