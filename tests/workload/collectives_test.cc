@@ -25,24 +25,16 @@ constexpr Row kRows[] = {
     {kAllToAll, {0.5, 0.75, 0.875}, {0.5, 0.75, 5.0 / 6}},    {kSendRecv, {1, 1, 1}, {1, 1, 1}},
 };
 
-TEST(Collective, BytesOnTheBusAreThoseOfNcclTests) {
-  constexpr double kRanks[] = {2, 4, 8};
+TEST(Collective, BytesAreThoseOfNcclTestsAndOfGloosAlgorithms) {
+  constexpr double kBusRanks[] = {2, 4, 8};
+  constexpr double kGlooRanks[] = {2, 4, 6};
   for (const Row& row : kRows) {
     for (int i = 0; i < 3; ++i) {
-      const Collective collective{row.kind, kRanks[i], 1000};
-      EXPECT_DOUBLE_EQ(collective.BusBytes(), 1000 * row.bus[i]) << Name(row.kind) << " of " << kRanks[i];
-      EXPECT_DOUBLE_EQ(collective.GlooCost().bus_bytes, 1000 * row.bus[i]);
-      EXPECT_EQ(collective.GlooCost().array_bytes, 1000);
-    }
-  }
-}
-
-TEST(Collective, BytesOnTheWireAreThoseOfGloosAlgorithms) {
-  constexpr double kRanks[] = {2, 4, 6};
-  for (const Row& row : kRows) {
-    for (int i = 0; i < 3; ++i) {
-      const Collective collective{row.kind, kRanks[i], 1000};
-      EXPECT_DOUBLE_EQ(collective.GlooCost().wire_bytes, 1000 * row.gloo[i]) << Name(row.kind) << " of " << kRanks[i];
+      const Cost cost = Collective{row.kind, kBusRanks[i], 1000}.GlooCost();
+      EXPECT_DOUBLE_EQ(cost.bus_bytes, 1000 * row.bus[i]) << Name(row.kind) << " of " << kBusRanks[i];
+      EXPECT_EQ(cost.array_bytes, 1000);
+      EXPECT_DOUBLE_EQ((Collective{row.kind, kGlooRanks[i], 1000}.GlooCost().wire_bytes), 1000 * row.gloo[i])
+          << Name(row.kind) << " of " << kGlooRanks[i];
     }
   }
 }

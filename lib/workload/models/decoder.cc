@@ -93,7 +93,9 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   const WeightFormat format = stored.format;
   const double element = StorageBytes(format);
   const auto product = [&](DecoderComponent component, double rows, double columns, double taken) {
-    Operation operation = Product(stored, stored.FormatOf(component), taken, rows, columns);
+    const bool is_router = component == DecoderComponent::kRouter;
+    const WeightFormat in = is_router ? stored.Unquantized() : stored.FormatOf(component);
+    Operation operation = Product(stored, in, taken, rows, columns);
     operation.repeat = s.layers;
     operation.component = Name(component);
     return operation;
@@ -118,18 +120,14 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
     expert.repeat *= experts;
     cost.operations.push_back(expert);
   }
-  const WeightFormat plain = stored.Unquantized();
   if (stored.shape.IsMixture()) {
-    Operation router = Product(stored, plain, tokens, stored.shape.experts, s.d_model);
-    router.repeat = s.layers;
-    router.component = Name(DecoderComponent::kRouter);
-    cost.operations.push_back(router);
+    cost.operations.push_back(product(DecoderComponent::kRouter, stored.shape.experts, s.d_model, tokens));
   }
   // Rows of the embedding.
   cost.operations.push_back({.bytes_read = tokens * s.d_model * element, .component = Name(DecoderComponent::kNorm)});
-  Operation head = Product(stored, stored.FormatOf(DecoderComponent::kHead), logits, s.vocab, s.d_model);
+  Operation head = product(DecoderComponent::kHead, s.vocab, s.d_model, logits);
+  head.repeat = 1;
   head.bytes_written = logits * s.vocab * ElementBytes(Dtype::kFp32);
-  head.component = Name(DecoderComponent::kHead);
   cost.operations.push_back(head);
   return cost;
 }

@@ -4,36 +4,31 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "test_paths.h"
-#include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"
+#include "tests/hardware/fake_tree.h"
 #include "tests/timing/fake_clock.h"
 
 namespace roofbench {
 namespace {
 
 // A machine whose processors have used 2 J, and whose driver reports 1234.5 J for the GPU.
-class JoulesOfTest : public testing::Test {
+class JoulesOfTest : public hardware::FakeTree {
  protected:
   JoulesOfTest() {
-    const std::filesystem::path zone = std::filesystem::path(sources_.root) / "sys/class/powercap/intel-rapl:0";
-    std::filesystem::create_directories(zone);
-    std::ofstream(zone / "name") << "package-0\n";
-    std::ofstream(zone / "max_energy_range_uj") << "1000000000\n";
-    std::ofstream(zone / "energy_uj") << "2000000\n";
+    const std::string zone = "sys/class/powercap/intel-rapl:0/";
+    Write(
+        {{zone + "name", "package-0"}, {zone + "max_energy_range_uj", "1000000000"}, {zone + "energy_uj", "2000000"}});
   }
 
   FakeDevice processors_;
   FakeGpuMachine gpu_;
-  TempFolder folder_;
-  EnergySources sources_ = {.root = folder_ / "", .nvml = ROOFBENCH_FAKE_NVML};
+  EnergySources sources_ = {.root = root_, .nvml = ROOFBENCH_FAKE_NVML};
 };
 
 TEST_F(JoulesOfTest, ComeFromTheMachineForProcessorsAndFromTheDriverForAGpu) {
