@@ -5,6 +5,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/randint.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +14,14 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/training/parallel.h"
+#include "tests/models/checkpoint/written_checkpoint.h"
 #include "tests/models/decoding/variants.h"
 #include "tests/ranks/in_threads.h"
 
@@ -127,29 +131,65 @@ TEST_P(TensorParallel, LogitsAreThoseOfOneProcess) {
 }
 
 // Joined parts are the whole matrix, bit by bit.
-TEST_P(TensorParallel, PartsHaveTheValuesOfTheWhole) {
-  const DecoderWeights whole = PartOf(GetParam(), {});
+void ExpectPartOf(const DecoderWeights& whole, const DecoderWeights& own, const ModelPart& of) {
   const LayerWeights& layer = whole.layers.back();
+  const LayerWeights& part = own.layers.back();
   const DecoderSizes n(whole.config.shape);
+  const DecoderSizes m(own.config.shape);
   const auto values = [](const StoredMatrix& matrix, int64_t first, int64_t count) {
     return matrix.Dequantized(matrix.experts - 1, first, count);
   };
+  EXPECT_EQ(m.q() * of.of, n.q());
+  for (const auto& [begin, from, count] : {std::tuple(int64_t{0}, int64_t{0}, m.q()), std::tuple(m.q(), n.q(), m.kv()),
+                                           std::tuple(m.q() + m.kv(), n.q() + n.kv(), m.kv())}) {
+    EXPECT_TRUE(at::equal(values(part.qkv, begin, count), values(layer.qkv, from + of.index * count, count)));
+  }
+  EXPECT_TRUE(at::equal(values(part.gate_up, 0, m.ff), values(layer.gate_up, of.index * m.ff, m.ff)));
+  EXPECT_TRUE(at::equal(values(part.gate_up, m.ff, m.ff), values(layer.gate_up, n.ff + of.index * m.ff, m.ff)));
+  EXPECT_TRUE(at::equal(values(part.down, 0, n.d), values(layer.down, 0, n.d).narrow(1, of.index * m.ff, m.ff)));
+  EXPECT_TRUE(at::equal(values(part.out, 0, n.d), values(layer.out, 0, n.d).narrow(1, of.index * m.q(), m.q())));
+  EXPECT_TRUE(at::equal(own.embedding, whole.embedding));
+  EXPECT_EQ(static_cast<double>(own.nbytes()), own.storage.Of(own.config.shape).ModelBytes());
+}
+
+TEST_P(TensorParallel, PartsHaveTheValuesOfTheWhole) {
+  const DecoderWeights whole = PartOf(GetParam(), {});
   for (const int64_t parts : {2, 4}) {
-    for (int64_t i = 0; i < parts; ++i) {
-      const DecoderWeights own = PartOf(GetParam(), {i, parts});
-      const LayerWeights& part = own.layers.back();
-      const DecoderSizes of_part(own.config.shape);
-      for (const auto& [begin, from, count] :
-           {std::tuple(int64_t{0}, int64_t{0}, of_part.q()), std::tuple(of_part.q(), n.q(), of_part.kv()),
-            std::tuple(of_part.q() + of_part.kv(), n.q() + n.kv(), of_part.kv())}) {
-        EXPECT_TRUE(at::equal(values(part.qkv, begin, count), values(layer.qkv, from + i * count, count)));
-      }
-      const int64_t ff = of_part.ff;
-      EXPECT_TRUE(at::equal(values(part.gate_up, ff, ff), values(layer.gate_up, n.ff + i * ff, ff)));
-      EXPECT_TRUE(at::equal(values(part.down, 0, n.d), values(layer.down, 0, n.d).narrow(1, i * ff, ff)));
-      const int64_t q = of_part.q();
-      EXPECT_TRUE(at::equal(values(part.out, 0, n.d), values(layer.out, 0, n.d).narrow(1, i * q, q)));
-    }
+    for (int64_t i = 0; i < parts; ++i) ExpectPartOf(whole, PartOf(GetParam(), {i, parts}), {i, parts});
+  }
+}
+
+TEST(PartOfACheckpoint, IsQuantizedAsAWhole) {
+  nlohmann::json fields = TinyConfig();
+  for (const auto& [name, value] : {std::pair("hidden_size", 64), std::pair("intermediate_size", 128),
+                                    std::pair("num_attention_heads", 4), std::pair("num_key_value_heads", 2)}) {
+    fields[name] = value;
+  }
+  const std::string layer = "model.layers.0.";
+  auto [header, data] = PackTensors({{"model.embed_tokens.weight", {10, 64}},
+                                     {"model.norm.weight", {64}},
+                                     {layer + "input_layernorm.weight", {64}},
+                                     {layer + "post_attention_layernorm.weight", {64}},
+                                     {layer + "self_attn.q_proj.weight", {64, 64}},
+                                     {layer + "self_attn.k_proj.weight", {32, 64}},
+                                     {layer + "self_attn.v_proj.weight", {32, 64}},
+                                     {layer + "self_attn.o_proj.weight", {64, 64}},
+                                     {layer + "mlp.gate_proj.weight", {128, 64}},
+                                     {layer + "mlp.up_proj.weight", {128, 64}},
+                                     {layer + "mlp.down_proj.weight", {64, 128}}});
+  const auto count = static_cast<int64_t>(data.size() / sizeof(float));
+  at::Generator generator = at::detail::createCPUGenerator(5);
+  at::from_blob(data.data(), {count}, at::kFloat).normal_(0, 1, generator);
+  const TemporaryFolder folder;
+  folder.Write("config.json", fields.dump());
+  folder.Write("model.safetensors", SafetensorsText(header.dump(), data));
+  const Checkpoint checkpoint = Checkpoint::Open(folder.path()).value();
+  for (const WeightFormat format :
+       {WeightFormat::kFp32, WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8, WeightFormat::kFp8}) {
+    Storage storage = Storage::Default(format);
+    storage.group = 32;
+    const DecoderWeights whole = LoadWeights(checkpoint, storage).value();
+    for (int64_t i = 0; i < 2; ++i) ExpectPartOf(whole, LoadWeights(checkpoint, storage, {i, 2}).value(), {i, 2});
   }
 }
 
