@@ -97,13 +97,12 @@ ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> Unpack(const Bf16*, __m512i line) {
 }
 
 // 16 elements in fp32.
-ROOFBENCH_TARGET_AVX512 inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
 ROOFBENCH_TARGET_AVX512 inline __m512 Load16(const Bf16* from) {
   return Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 
 // As Unpack, from memory, where the conversion can read its operand.
-ROOFBENCH_TARGET_AVX512 inline Floats<float> LoadFloats(const float* from) { return {{Load16(from)}}; }
+ROOFBENCH_TARGET_AVX512 inline Floats<float> LoadFloats(const float* from) { return {{_mm512_loadu_ps(from)}}; }
 ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> LoadFloats(const Bf16* from) { return {{Load16(from), Load16(from + 16)}}; }
 
 ROOFBENCH_TARGET_AVX512 inline __m512i Pack(const Floats<float>& floats) { return _mm512_castps_si512(floats.v[0]); }

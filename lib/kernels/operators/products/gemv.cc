@@ -174,21 +174,21 @@ constexpr IsaVariant<PlainProduct<Bf16Weight, Bf16>> kPlainVariants<Bf16Weight, 
 // The conversion of a vector to fixed point, and its product with rows; null pointers where the processor multiplies in
 // fp32. `vectors` takes several at once; null where one after the other is faster (int4: its tiles, unpacked once for
 // two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
-template <typename Weight, typename X>
+template <typename Weight>
 struct FixedPointProduct {
-  bool (*convert)(const X* x, int64_t k, int64_t group, FixedPoint& to) = nullptr;
+  bool (*convert)(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) = nullptr;
   void (*rows)(const Weight& weight, const FixedPoint& x, float* y, Range rows) = nullptr;
   void (*vectors)(const Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                   Range rows, const FetchPlan& fetch) = nullptr;
 };
-template <typename Weight, typename X>
-constexpr IsaVariant<FixedPointProduct<Weight, X>> kFixedPointVariants[] = {{0, {}}};
+template <typename Weight>
+constexpr IsaVariant<FixedPointProduct<Weight>> kFixedPointVariants[] = {{0, {}}};
 #if ROOFBENCH_X86
-template <typename X>
-constexpr IsaVariant<FixedPointProduct<Int8Weight, X>> kFixedPointVariants<Int8Weight, X>[] = {
+template <>
+constexpr IsaVariant<FixedPointProduct<Int8Weight>> kFixedPointVariants<Int8Weight>[] = {
     {kAvx512Vnni, {Avx512Convert, Avx512Rows, Avx512Vectors}}, {0, {}}};
-template <typename X>
-constexpr IsaVariant<FixedPointProduct<Int4Weight, X>> kFixedPointVariants<Int4Weight, X>[] = {
+template <>
+constexpr IsaVariant<FixedPointProduct<Int4Weight>> kFixedPointVariants<Int4Weight>[] = {
     {kAvx512Vnni, {Avx512Convert, Avx512Rows}}, {0, {}}};
 #endif
 
@@ -211,14 +211,14 @@ template <Quantized Weight, typename X>
 class Product<Weight, X> {
  public:
   Product(const Weight& weight, const X* x, int64_t vector) : weight_(weight), scratch_(ScratchOf(vector)) {
-    const auto convert = BestVariant<kFixedPointVariants<Weight, X>>().convert;
+    const auto convert = BestVariant<kFixedPointVariants<Weight>>().convert;
     scratch_.is_fixed = convert != nullptr && convert(x, weight.k, GroupOf(weight), scratch_.fixed);
     if (scratch_.is_fixed) return;
     scratch_.floats.resize(static_cast<std::size_t>(weight.k));
     std::transform(x, x + weight.k, scratch_.floats.begin(), [](X value) { return ToFloat(value); });
   }
   void Rows(float* y, Range rows) const {
-    if (scratch_.is_fixed) return BestVariant<kFixedPointVariants<Weight, X>>().rows(weight_, scratch_.fixed, y, rows);
+    if (scratch_.is_fixed) return BestVariant<kFixedPointVariants<Weight>>().rows(weight_, scratch_.fixed, y, rows);
     PortableRows(weight_, scratch_.floats.data(), y, rows);
   }
   // Null where the vector is not in fixed point.
@@ -270,7 +270,7 @@ bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weigh
 
 template <Quantized Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& products, Range rows) {
-  const auto variant = BestVariant<kFixedPointVariants<Weight, X>>().vectors;
+  const auto variant = BestVariant<kFixedPointVariants<Weight>>().vectors;
   const auto is_fixed = [](const Product<Weight, X>& product) { return product.fixed() != nullptr; };
   if (variant == nullptr || !std::ranges::all_of(products, is_fixed)) return false;
   RunVectors(work, rows, [&](int64_t first, int64_t vectors, float* y, Range chunk, const FetchPlan& fetch) {
@@ -340,10 +340,8 @@ ROOFBENCH_INSTANTIATE(Bf16Weight, Bf16, Bf16)
 ROOFBENCH_INSTANTIATE(Bf16Weight, Bf16, float)
 ROOFBENCH_INSTANTIATE(Int8Weight, Bf16, Bf16)
 ROOFBENCH_INSTANTIATE(Int8Weight, Bf16, float)
-ROOFBENCH_INSTANTIATE(Int8Weight, float, float)
 ROOFBENCH_INSTANTIATE(Int4Weight, Bf16, Bf16)
 ROOFBENCH_INSTANTIATE(Int4Weight, Bf16, float)
-ROOFBENCH_INSTANTIATE(Int4Weight, float, float)
 
 #undef ROOFBENCH_INSTANTIATE
 

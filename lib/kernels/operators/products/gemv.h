@@ -15,7 +15,7 @@
 
 namespace roofbench::kernels {
 
-// y[i, :] = W · x[i, :] for i in [0, m). X and Y: float or Bf16; see the instantiations of Run below. The weights are
+// y[i, :] = W · x[i, :] for i in [0, m). X: float for fp32 weights, Bf16 for all others; Y: X or float. The weights are
 // read from memory once for all m; m is meant to be small.
 template <typename Weight, typename X, typename Y>
 struct Gemv {

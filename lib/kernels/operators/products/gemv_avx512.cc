@@ -55,8 +55,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64
 }
 
 // Converts one block of kBlock elements. False if it cannot be represented.
-template <typename T>
-ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, int8_t* low, float& scale,
+ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const Bf16* x, int8_t* high, int8_t* low, float& scale,
                                                       int32_t* lane_sums) {
   constexpr int64_t kFloats = 16;
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
@@ -116,31 +115,6 @@ ROOFBENCH_TARGET_AVX512_VNNI void SumGroups(int64_t k, int64_t group, FixedPoint
     x.group_sums[g] = -8 * sum;
     x.group_floats[g] = static_cast<float>(sum);
   }
-}
-
-template <typename T>
-ROOFBENCH_TARGET_AVX512_VNNI bool Convert(const T* x, int64_t k, int64_t group, FixedPoint& to) {
-  constexpr int64_t kBlock = FixedPoint::kBlock;
-  const int64_t blocks = CeilDiv(k, kBlock);
-  const auto lines = static_cast<std::size_t>(blocks * kBlock / kLineBytes);
-  to.high.resize(lines);
-  to.low.resize(lines);
-  to.scales.resize(static_cast<std::size_t>(blocks));
-  to.lane_sums.resize(static_cast<std::size_t>(blocks * FixedPoint::kLanes));
-  T last[kBlock];
-  for (int64_t block = 0; block < blocks; ++block) {
-    const T* from = x + block * kBlock;
-    if (const int64_t left = k - block * kBlock; left < kBlock) {
-      std::fill(std::copy_n(from, left, last), last + kBlock, T{});
-      from = last;
-    }
-    if (!ConvertBlock(from, to.high.data()->values + block * kBlock, to.low.data()->values + block * kBlock,
-                      to.scales[block], &to.lane_sums[block * FixedPoint::kLanes])) {
-      return false;
-    }
-  }
-  if (group > 0) SumGroups(k, group, to);
-  return true;
 }
 
 // Sums of products of unsigned bytes with both bytes of x.
@@ -440,8 +414,29 @@ ROOFBENCH_TARGET_AVX512_BF16 void Avx512Rows(const Bf16Weight& weight, const Bf1
   for (int64_t i = stride * kRowStreams; i < count; ++i) DotRows<1, 8>(weight, rows.begin + i, 1, x, y + i);
 }
 
-bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
-bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
+ROOFBENCH_TARGET_AVX512_VNNI bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) {
+  constexpr int64_t kBlock = FixedPoint::kBlock;
+  const int64_t blocks = CeilDiv(k, kBlock);
+  const auto lines = static_cast<std::size_t>(blocks * kBlock / kLineBytes);
+  to.high.resize(lines);
+  to.low.resize(lines);
+  to.scales.resize(static_cast<std::size_t>(blocks));
+  to.lane_sums.resize(static_cast<std::size_t>(blocks * FixedPoint::kLanes));
+  Bf16 last[kBlock];
+  for (int64_t block = 0; block < blocks; ++block) {
+    const Bf16* from = x + block * kBlock;
+    if (const int64_t left = k - block * kBlock; left < kBlock) {
+      std::fill(std::copy_n(from, left, last), last + kBlock, Bf16{});
+      from = last;
+    }
+    if (!ConvertBlock(from, to.high.data()->values + block * kBlock, to.low.data()->values + block * kBlock,
+                      to.scales[block], &to.lane_sums[block * FixedPoint::kLanes])) {
+      return false;
+    }
+  }
+  if (group > 0) SumGroups(k, group, to);
+  return true;
+}
 
 ROOFBENCH_TARGET_AVX512_VNNI void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows) {
   const int64_t count = rows.end - rows.begin;

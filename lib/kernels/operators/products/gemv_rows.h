@@ -58,7 +58,6 @@ void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, flo
 
 // Need kAvx512Vnni. Converts x[k]; `group` (0: none) is that of group_sums. False where x is not finite or so small
 // that its scale would not be finite: such activations need PortableRows.
-bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to);
 bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
 void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
