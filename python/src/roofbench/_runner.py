@@ -105,10 +105,11 @@ def run_case(text: str) -> NoReturn:
     _end_with(job["parent"])
     os.set_inheritable(job["fd"], False)
     os.dup2(2, 1)  # the table is the parent's; whatever the file prints must not stand in it
-    with os.fdopen(job["fd"], "w") as answer:
-        answer.write(json.dumps(_measured(job), allow_nan=False) + "\n")
-    sys.stdout.flush()
+    line = json.dumps(_measured(job), allow_nan=False)
+    sys.stdout.flush()  # before the answer, upon which the parent ends this process
     sys.stderr.flush()
+    with os.fdopen(job["fd"], "w") as answer:
+        answer.write(line + "\n")
     os._exit(OK)  # a crash of some library's end is not the case's
 
 
