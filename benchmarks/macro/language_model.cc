@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
@@ -141,10 +142,6 @@ absl::Status SupportsDivided(const Point& at, const models::DecoderConfig& confi
   if (impl != "eager" && impl != "native") {
     return absl::UnimplementedError(absl::StrCat("parallel:tensor exchanges data within each layer, and impl:", impl,
                                                  " has none apart; impl:native has"));
-  }
-  if (StorageAt(at).int8_cache) {
-    return absl::UnimplementedError(
-        "kv_cache:int8 is checked against all heads' keys and values, of which each rank has a part; kv_cache:default");
   }
   return models::PartOf(config, StorageAt(at), ModelParts(at)).status();
 }
@@ -407,26 +404,59 @@ const models::ParallelTimes& SharedSteps::MeasuredTimes(const std::function<void
   return *times_;
 }
 
-const at::Tensor& SharedSteps::Logits(const ReadTokens& read, int64_t vocab) {
+namespace {
+
+// A cache in 8 bits with the heads of all ranks.
+std::optional<models::KvCache> WithAllHeads(const models::KvCache* own, ranks::Group& group) {
+  constexpr int64_t kHeads = 2;  // their dimension
+  if (Attended(own) == nullptr) return std::nullopt;
+  models::KvCache all = *own;
+  for (at::Tensor* const tensor : {&all.keys, &all.values, &all.key_scales, &all.value_scales}) {
+    at::Tensor parts = at::empty({group.size() * tensor->numel()}, tensor->options());
+    group.AllGather(parts, tensor->view({-1}));
+    std::vector<at::Tensor> by_rank;
+    for (const at::Tensor& part : parts.split(tensor->numel())) by_rank.push_back(part.view(tensor->sizes()));
+    *tensor = at::cat(by_rank, kHeads);
+  }
+  return all;
+}
+
+}  // namespace
+
+const at::Tensor& SharedSteps::Logits(const LoadedModel& model, const ReadTokens& read) {
   if (logits_.defined()) return logits_;
-  at::Tensor both = at::empty({2, read.tokens.size(0), vocab}, at::kFloat);
+  const at::NoGradGuard no_grad;
+  const int64_t batch = read.tokens.size(0);
+  const std::optional<models::KvCache> cache = WithAllHeads(read.cache, *group_);
+  at::Tensor both = at::empty({2, batch, model.vocab()}, at::kFloat);
   if (group_->rank() == 0) {
     const absl::StatusOr<std::shared_ptr<LoadedModel>> whole = load_whole_();
     TORCH_CHECK(whole.ok(), whole.status().message());
-    both = at::stack({ExactLogits(**whole, read), RoundedLogits(**whole, read)});
+    const ReadTokens all{read.tokens, read.at_once, cache ? &*cache : nullptr};
+    both = at::stack({ExactLogits(**whole, all), RoundedLogits(**whole, all)});
   }
   group_->Broadcast(both, 0);
+  const models::Storage& storage = model.weights.storage;
+  // Vectors in 8 bits have other scales where ranks divide them.
+  if (storage.format != WeightFormat::kLlmInt8 && storage.activations != workload::Activations::kInt8) {
+    models::EagerDecoder parts(model.weights, batch, read.tokens.size(1), models::Arithmetic::kExact,
+                               Attended(read.cache));
+    parts.SumBy(*hooks_);
+    Tolerance tolerance = LogitTolerance(model);
+    tolerance.dtype = workload::Dtype::kFp32;
+    const absl::Status same =
+        CompareTensors(LogitsBy(parts, model.weights.config, read), both[0], tolerance, "sum of the ranks in fp32");
+    TORCH_CHECK(same.ok(), same.message());
+  }
   return logits_ = both;
 }
 
 at::Tensor ExactLogits(const LoadedDecoder& loaded, const ReadTokens& read) {
-  return loaded.shared == nullptr ? ExactLogits(*loaded.model, read)
-                                  : loaded.shared->Logits(read, loaded.model->vocab())[0];
+  return loaded.shared == nullptr ? ExactLogits(*loaded.model, read) : loaded.shared->Logits(*loaded.model, read)[0];
 }
 
 at::Tensor RoundedLogits(const LoadedDecoder& loaded, const ReadTokens& read) {
-  return loaded.shared == nullptr ? RoundedLogits(*loaded.model, read)
-                                  : loaded.shared->Logits(read, loaded.model->vocab())[1];
+  return loaded.shared == nullptr ? RoundedLogits(*loaded.model, read) : loaded.shared->Logits(*loaded.model, read)[1];
 }
 
 workload::Cost CostOfRanks(const Point& at, const workload::Cost& cost) {

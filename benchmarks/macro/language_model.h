@@ -69,8 +69,10 @@ class SharedSteps {
   const models::ParallelTimes& MeasuredTimes(const std::function<void()>& step);
 
   // The exact and the rounded logits [2, batch, vocab] of one process, rank 0's, with the whole model. All ranks make
-  // the first call together.
-  const at::Tensor& Logits(const ReadTokens& read, int64_t vocab);
+  // the first call together, and throw unless their parts, `model`, have the same logits in fp32: 16 bits may hide a
+  // fault of a mixture, whose tokens may take other experts.
+  const at::Tensor& Logits(const LoadedModel& model, const ReadTokens& read);
+  bool HasLogits() const { return logits_.defined(); }
 
  private:
   const std::shared_ptr<ranks::Group> group_;

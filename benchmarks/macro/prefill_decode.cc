@@ -75,10 +75,7 @@ struct Prefill {
   at::Tensor tokens;  // [batch, prompt]
   at::Tensor y = {};  // the logits
 
-  // With all keys and values, unless ranks divide them.
-  ReadTokens Read() const {
-    return {tokens, tokens.size(1), loaded.shared == nullptr ? loaded.decoder->keys_and_values() : nullptr};
-  }
+  ReadTokens Read() const { return {tokens, tokens.size(1), loaded.decoder->keys_and_values()}; }
 
   void Step() {
     loaded.decoder->Truncate(0);
@@ -163,10 +160,9 @@ struct Decode {
     return loaded.decoder->AppendOne(last).clone();
   }
 
-  // With the keys and values of the checked tokens, unless ranks divide them.
+  // With the keys and values of the checked tokens. Ranks ask for them once, together.
   ReadTokens Read() const {
-    if (loaded.shared != nullptr) return {tokens, tokens.size(1) - 1};
-    Logits();
+    if (loaded.shared == nullptr || !loaded.shared->HasLogits()) Logits();
     return {tokens, tokens.size(1) - 1, loaded.decoder->keys_and_values()};
   }
 };
