@@ -130,6 +130,7 @@ void DescribeExchanges(const Point& at, const ParallelWork& work, const StepExch
   built.figures.emplace_back("sent_bytes", step.sent_bytes);
   built.AddFigure("predicted_sent_bytes", FormulaBytes(at, work));
   add("computation_ms", [](const Times& times) { return kMilliseconds * times.computation; });
+  if (at.Ranks() == 1) return;  // nothing to communicate
   add("communication_ms", [](const Times& times) { return kMilliseconds * times.communication; });
   add("exposed_communication_ms", [](const Times& times) { return kMilliseconds * times.exposed; });
   add("communication_overlap", [](const Times& times) { return times.Overlap(); });

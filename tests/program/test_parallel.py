@@ -11,25 +11,26 @@ from typing import Any
 import pytest
 from built_program import NO_ROOFS, PROGRAM
 
-SIZES = {
+SIZES: dict[str, dict[str, int | str]] = {
     "train_step": {"d_model": 96, "heads": 4, "d_ff": 384, "layers": 2, "context": 32, "vocab": 500},
     "mlp": {"batch": 16, "d": 128},
     "decode": {"model": "llama3_1b_4th", "depth": 16},
     "prefill": {"prompt": 16},
 }
-QUICKLY = ("--benchmark_min_time=3x", "--warmup_iters=1", "--ranks=2", *NO_ROOFS)
+QUICKLY = ("--benchmark_min_time=3x", "--warmup_iters=1", *NO_ROOFS)
 KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "zero1", "fsdp", "tensor"}
 # Gloo's reduce-scatter is an all-reduce.
 SENT = {"zero1": 1.5, "fsdp": 4 / 3}
 
 
-def rows(family: str, tmp_path: Path) -> list[dict[str, Any]]:
+def rows(family: str, tmp_path: Path, ranks: int = 2) -> list[dict[str, Any]]:
     out = tmp_path / "out.json"
     sizes = [f"--axis={family}.{axis}={size}" for axis, size in SIZES[family].items()]
     command: list[str | Path] = [
         PROGRAM,
         f"--benchmark_filter=^{family}/.*/parallel:[^n]",
         *QUICKLY,
+        f"--ranks={ranks}",
         *sizes,
         f"--benchmark_out={out}",
     ]
@@ -46,7 +47,7 @@ def checked(row: dict[str, Any], sent: float = 1) -> float:
     assert row["computation_ms"] > 0 and row["communication_ms"] > 0
     assert "exposed_communication_ms" in row and "communication_overlap" in row
     assert row["sent_bytes"] == pytest.approx(sent * row["predicted_sent_bytes"], rel=0.01)
-    return round(row["peak_mem"] / row["predicted_mem"] - 1, 3)
+    return round(float(row["peak_mem"]) / float(row["predicted_mem"]) - 1, 3)
 
 
 @pytest.mark.parametrize("family", ["train_step", "mlp"])
@@ -69,3 +70,9 @@ def test_decoders(family: str, tmp_path: Path) -> None:
         # Its model is the whole one, of which a rank has the embedding and a half of the layers.
         assert row["parameters"] == 308_955_136
         assert row["wait_ms"] > 0
+
+
+def test_one_rank_has_nothing_to_communicate(tmp_path: Path) -> None:
+    for row in rows("mlp", tmp_path, ranks=1):
+        assert row["computation_ms"] > 0 and row["sent_bytes"] == 0
+        assert not {"communication_ms", "exposed_communication_ms", "communication_overlap"} & set(row)
