@@ -171,12 +171,5 @@ TEST_F(KernelsTestNative, Int4GemvOfChosenExperts) {
   ExpectNear(y, exact.index_select(0, experts).matmul(x.to(at::kDouble)), "int4 gather");
 }
 
-TEST_F(KernelsTestNative, RefusesUnsupportedShapes) {
-  const at::Tensor x = Randn({4, 16}, at::kFloat);
-  EXPECT_NE(table_->softmax(RowType::kFp32, x.data_ptr(), x.data_ptr(), 4, 12, Stream()), 0);
-  EXPECT_NE(table_->softmax(RowType::kFp32, x.data_ptr(), x.data_ptr(), 1, 2 * kernels::kMostRowColumns, Stream()), 0);
-  EXPECT_NE(table_->gemv({.weight = x.data_ptr(), .rows = 1, .cols = 9}, Stream()), 0);
-}
-
 }  // namespace
 }  // namespace roofbench

@@ -30,17 +30,9 @@ struct FakeProcess {
 };
 
 int g_device = 0;
-int g_initialised = 0;
 
-int nvmlInit_v2() {
-  if (std::getenv("FAKE_NVML_NO_DRIVER") != nullptr) return 9;
-  ++g_initialised;
-  return 0;
-}
-int nvmlShutdown() {
-  --g_initialised;
-  return 0;
-}
+int nvmlInit_v2() { return std::getenv("FAKE_NVML_NO_DRIVER") != nullptr ? 9 : 0; }
+int nvmlShutdown() { return 0; }
 const char* nvmlErrorString(int status) { return status == 9 ? "Driver Not Loaded" : "Not Found"; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {
   if (std::strcmp(id, "0000:65:00.0") != 0) return 6;
