@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import colorsys
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 # Colors of series that color-blind readers can distinguish, on white and on black (after Okabe & Ito, 2008).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#c98500", "#2f9fd8", "#8c6bb1", "#7f7f7f")
@@ -116,6 +117,12 @@ class Chart:
     keys: tuple[Key, ...] = ()
     x_tick: Callable[[float], str] = field(default=str)
     y_tick: Callable[[float], str] = field(default=str)
+
+
+def around(marks: Sequence[Mark], lines: Sequence[Line], keys: Sequence[Key], **rest: Any) -> Chart:
+    """A chart whose axes span the marks; `rest`: its other fields."""
+    x, y = spanning((mark.x for mark in marks), 1.3), spanning(mark.y for mark in marks)
+    return Chart(x=x, y=y, lines=tuple(lines), marks=tuple(marks), keys=tuple(keys), **rest)
 
 
 def clipped(line: Line, x: Range, y: Range) -> tuple[tuple[float, float], ...]:

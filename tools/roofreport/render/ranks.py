@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from roofreport import units
 from roofreport.io.doubts import doubt, half_width
-from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, color, spanning
+from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import Column, Table, figure, table, words
 from roofreport.stats.ranks import MOST_RANKS, Series
 from roofreport.text import printable
@@ -98,15 +98,13 @@ def scaling_chart(found: Sequence[Series], ranks: Sequence[int]) -> Chart:
         last = series.points[-1]
         lines.append(Line(((last.ranks, last.seconds), *predicted), dashed=True, color=style[0]))
         keys.append(Key(_title(series), *style))
-    return Chart(
+    return around(
+        marks,
+        lines,
+        keys,
         title="time of a step by ranks (hollow: predicted)",
         x_label="ranks",
         y_label="median time of a step",
-        x=spanning((mark.x for mark in marks), 1.3),
-        y=spanning(mark.y for mark in marks),
-        lines=tuple(lines),
-        marks=tuple(marks),
-        keys=tuple(keys),
         x_tick=lambda value: f"{value:g}",
         y_tick=units.time,
     )

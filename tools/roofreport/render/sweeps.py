@@ -11,7 +11,7 @@ from typing import NamedTuple
 from roofreport import units
 from roofreport.compare.axes import Curve, Point
 from roofreport.io.result import Case
-from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, color, spanning
+from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
@@ -83,15 +83,13 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
             expected = "" if series.expected is None else f", expected {series.expected:g}"
             keys.append(Key(f"{printable(series.rest, 60)}: {axis}^{fit.exponent:.2f}{expected}", color, shape))
         drawn.append(
-            Chart(
+            around(
+                marks,
+                lines,
+                keys,
                 title=f"{printable(family, 40)}: time against {printable(axis, 40)} (dashed: expected growth)",
                 x_label=printable(axis, 40),
                 y_label="median time of a step",
-                x=spanning((mark.x for mark in marks), 1.3),
-                y=spanning(mark.y for mark in marks),
-                lines=tuple(lines),
-                marks=tuple(marks),
-                keys=tuple(keys),
                 x_tick=lambda value: f"{value:g}",
                 y_tick=units.time,
             )
@@ -152,15 +150,13 @@ def serving_chart(curves: Sequence[Curve]) -> Chart:
             marks.append(Mark(point.latency, point.rate, _label(point), *style, caption=caption))
         lines.append(Line(tuple((point.latency, point.rate) for point in curve.points), color=style[0]))
         keys.append(Key(printable(curve.work, 100), *style))
-    return Chart(
+    return around(
+        marks,
+        lines,
+        keys,
         title="throughput against latency, by batch (share of the roof)",
         x_label="from a token of a sequence to its next one",
         y_label="tokens a second of all sequences",
-        x=spanning((mark.x for mark in marks), 1.3),
-        y=spanning(mark.y for mark in marks),
-        lines=tuple(lines),
-        marks=tuple(marks),
-        keys=tuple(keys),
         x_tick=units.time,
         y_tick=units.digits,
     )
