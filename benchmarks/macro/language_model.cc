@@ -398,9 +398,8 @@ void SharedSteps::Run(const std::function<void()>& step) {
 
 const models::ParallelTimes& SharedSteps::MeasuredTimes(const std::function<void()>& step) {
   const at::NoGradGuard no_grad;
-  if (!times_)
-    times_ = models::MeasureTimes(
-        hooks_->traffic(), [&] { Run(step); }, /*seconds=*/1);
+  const auto counted = [&] { Run(step); };
+  if (!times_) times_ = models::MeasureTimes(hooks_->traffic(), counted, /*seconds=*/1);
   return *times_;
 }
 
