@@ -72,7 +72,7 @@ def test_a_datasheet_is_found_in_one_pass_whatever_counters_are_called(
     ]
     result = load(builders.write_json(tmp_path / "a.json", rows))
     monkeypatch.setattr(case_name, "axes", counted)
-    sheets = roofline.datasheet_roofs(result, roofline.cases_of(result))
+    sheets = roofline.datasheet_roofs(result, list(result.merged().values()))
     assert asked == len(rows)
     assert len(sheets) == 4
 

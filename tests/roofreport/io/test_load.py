@@ -25,7 +25,7 @@ def test_json_and_journal_agree(tmp_path: Path) -> None:
     journal = tmp_path / "a.jsonl"
     journal.write_text(builders.journal_text())
     from_journal = load(journal)
-    assert from_json.names() == from_journal.names() == list(builders.TIMES)
+    assert list(from_json.by_name()) == list(from_journal.by_name()) == list(builders.TIMES)
     for a, b in zip(from_json.cases, from_journal.cases, strict=True):
         assert a.seconds == pytest.approx(b.seconds)
         assert a.flops == pytest.approx(b.flops)
@@ -73,14 +73,14 @@ def test_cut_off_last_line_is_noted(tmp_path: Path) -> None:
     text = builders.journal_text()
     path.write_text(text[:-40])
     result = load(path)
-    assert result.names() == list(builders.TIMES)[:-1]
+    assert list(result.by_name()) == list(builders.TIMES)[:-1]
     assert "cut off" in result.notes[0]
 
 
 def test_last_line_without_newline_counts(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(builders.journal_text().rstrip("\n"))
-    assert load(path).names() == list(builders.TIMES)
+    assert list(load(path).by_name()) == list(builders.TIMES)
     assert not load(path).notes
 
 

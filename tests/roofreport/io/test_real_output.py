@@ -43,7 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_both_formats_agree(run: Path) -> None:
     a, b = load(run / "run.json"), load(run / "run.jsonl")
-    assert a.names() == b.names() == _CASES
+    assert list(a.by_name()) == list(b.by_name()) == _CASES
     assert [case.state for case in a.cases][:2] == [State.MEASURED] * 2
     assert a.cases[-1].state is b.cases[-1].state is State.SKIPPED
     assert a.cases[-1].reason == b.cases[-1].reason

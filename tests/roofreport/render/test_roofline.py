@@ -27,7 +27,7 @@ def test_roofs(tmp_path: Path) -> None:
     measured = roofline.measured_roofs(result)
     assert measured.memory == {"read": 5e10, "copy": 6e10}
     assert measured.compute == {"fp32": 5e11, "bf16": 1e12}
-    (sheet,) = roofline.datasheet_roofs(result, roofline.cases_of(result))
+    (sheet,) = roofline.datasheet_roofs(result, list(result.merged().values()))
     assert sheet.title == "a100-sxm4-40gb"
     assert sheet.memory["memory"] == pytest.approx(1555e9)
     assert sheet.compute["fp32"] == pytest.approx(19.5e12)
@@ -41,7 +41,7 @@ def test_roofs(tmp_path: Path) -> None:
 def test_marks_lie_where_they_belong(tmp_path: Path) -> None:
     result = _result(tmp_path)
     drawn = roofline.chart(result)
-    cases = roofline.cases_of(result)
+    cases = list(result.merged().values())
     assert len(drawn.marks) == 2 + len(builders.HOSTILE)
     for mark in drawn.marks:
         case = cases[mark.index]
@@ -65,8 +65,8 @@ def test_files(tmp_path: Path) -> None:
 
 def test_every_family_has_its_own_color(tmp_path: Path) -> None:
     rows = [builders.row(f"family{number}/n:1", 1.0) | {"FLOP/s": 1e9, "bytes/s": 1e9} for number in range(40)]
-    cases = roofline.cases_of(load(builders.write_json(tmp_path / "run.json", rows)))
-    colors = roofline.family_colors(cases)
+    result = load(builders.write_json(tmp_path / "run.json", rows))
+    colors = roofline.family_colors(list(result.cases))
     assert len(set(colors.values())) == 40
     assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors.values())
 

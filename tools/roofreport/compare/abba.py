@@ -19,7 +19,7 @@ from roofreport.compare.command import Command, Finished, run, sampling_flags
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load
-from roofreport.io.result import Case, Result, differences, merged
+from roofreport.io.result import Case, Result, differences
 from roofreport.io.result import State as CaseState
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
@@ -181,8 +181,9 @@ class Abba:
         first = self._process(pair, side, names, max_time)
         if first.result is None:
             return self._process(pair, side, names, max_time)
-        measured = first.result.by_name()
-        left = [name for name in names if not _is_measured(measured.get(self._names[side][name], []))]
+        cases = first.result.merged()
+        measured = {name for name, case in cases.items() if case.state is CaseState.MEASURED}
+        left = [name for name in names if self._names[side][name] not in measured]
         if left:
             self._say(f"again, as it was not measured: {printable(', '.join(left), 200)}")
             if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
@@ -198,7 +199,7 @@ class Abba:
         cases: dict[str, Case] = {}
         for path in self._outputs(pair, side):
             if path.exists():
-                cases |= {name: merged(found) for name, found in load(path).by_name().items()}
+                cases |= load(path).merged()
         return cases
 
     def _open(self, state: State) -> list[str]:
@@ -307,10 +308,6 @@ class Abba:
         found += [Judgement(name, Verdict.MISSING, note="NEW does not have it") for name in self._missing]
         found += [Judgement(name, Verdict.NEW, note="BASE does not have it") for name in self._added]
         return found
-
-
-def _is_measured(cases: list[Case]) -> bool:
-    return bool(cases) and merged(cases).state is CaseState.MEASURED
 
 
 def _close(state: State, name: str, verdict: Verdict, why: str) -> None:

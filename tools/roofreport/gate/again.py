@@ -22,7 +22,7 @@ from roofreport.history.records import CONFIRMED, DISMISSED, machine_of
 from roofreport.io.contract import Better, Metric
 from roofreport.io.doubts import doubt
 from roofreport.io.load import load
-from roofreport.io.result import Case, Result, State, merged
+from roofreport.io.result import Case, Result, State
 from roofreport.stats.verdict import Judgement, Verdict
 
 PROCESSES = 5  # of the present program, where an older one to compare it with is missing
@@ -118,7 +118,7 @@ def repeat_limit(stands: Standing) -> float:
 
 def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> float | None:
     """At the pace that the series is held at, above being worse."""
-    cases = {key: merged(group) for key, group in result.by_name().items()}
+    cases = result.merged()
     case = cases.get(name)
     if case is None or case.state is not State.MEASURED or (metric.noisy and doubt(case)):
         return None

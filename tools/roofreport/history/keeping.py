@@ -45,7 +45,7 @@ def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
         if documents.text_digest(document.text) != digest:
             yield f"run {run.id}: its {kind} is not what was added"
         digests.append(documents.digests(document)[0])
-        names |= set(document.written.names())
+        names |= document.written.by_name().keys()
     if digests and run.digest not in digests:
         yield f"run {run.id}: none of its files has its digest"
     if digests and count != len(names):

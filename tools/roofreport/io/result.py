@@ -70,9 +70,6 @@ class Result:
     date: str = ""
     contract: Contract = field(default_factory=packaged)  # the file's own, or else the packaged one itself
 
-    def names(self) -> list[str]:
-        return list(dict.fromkeys(case.name for case in self.cases))
-
     def by_name(self) -> dict[str, list[Case]]:
         """The repetitions of each case, in the order of the file."""
         groups: dict[str, list[Case]] = {}

@@ -116,7 +116,7 @@ def _facts(result: Result) -> str:
 
 
 def render(result: Result) -> str:
-    cases = roofline.cases_of(result)
+    cases = list(result.merged().values())
     chart = roofline.chart(result)
     style = (_FOLDER / "page.css").read_text()
     script = (_FOLDER / "page.js").read_text()

@@ -91,10 +91,6 @@ def _highest(compute: dict[str, float]) -> dict[str, float]:
     return {dtype: rate for dtype, rate in compute.items() if dtype in kept}
 
 
-def cases_of(result: Result) -> list[Case]:
-    return list(result.merged().values())
-
-
 def family_colors(cases: Sequence[Case]) -> dict[str, str]:
     families = dict.fromkeys(case_name.family(case.name) for case in cases)
     return {family: color(i) for i, family in enumerate(families)}
@@ -142,8 +138,8 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
 
 
 def chart(result: Result) -> Chart:
-    """Marks carry the index of their case in cases_of()."""
-    cases = cases_of(result)
+    """Marks carry the index of their case in result.merged()."""
+    cases = list(result.merged().values())
     colors, shapes = family_colors(cases), dtype_shapes([case for case in cases if is_plotted(case)])
     marks = []
     for index, case in enumerate(cases):

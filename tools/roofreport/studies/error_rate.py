@@ -21,7 +21,7 @@ from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
 from roofreport.gate.standing import MAD_SCALE
 from roofreport.io.load import load
-from roofreport.io.result import State, merged
+from roofreport.io.result import State
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Verdict
@@ -115,9 +115,8 @@ def read_pool(folder: Path) -> Pool:
             break
         rows = []
         for path in files:
-            result = load(path)
-            groups = result.by_name()
-            cases = [merged(groups[name]) for name in plan.cases if name in groups]
+            known = load(path).merged()
+            cases = [known[name] for name in plan.cases if name in known]
             if len(cases) < len(plan.cases) or not all(case.state is State.MEASURED for case in cases):
                 raise UnusableInputError(f"{path}: lacks a case of the plan")
             rows.append([math.log(case.seconds) for case in cases])

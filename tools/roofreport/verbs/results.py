@@ -50,11 +50,6 @@ def _loaded(path: Path) -> Result:
     return result
 
 
-def _merged(result: Result) -> list[Case]:
-    """Each case once."""
-    return [merged(repetitions) for repetitions in result.by_name().values()]
-
-
 _TABLE = """
 examples:
   tools/report table run.json
@@ -132,8 +127,8 @@ def _cases(results: list[Result]) -> list[Case]:
     """Each case once: repetitions within a process first, so that every process counts the same."""
     processes: dict[str, list[Case]] = {}
     for result in results:
-        for case in _merged(result):
-            processes.setdefault(case.name, []).append(case)
+        for name, case in result.merged().items():
+            processes.setdefault(name, []).append(case)
     return [merged(cases) for cases in processes.values()]
 
 
@@ -189,7 +184,7 @@ def _scaling(args: argparse.Namespace) -> int:
     if args.format != "terminal" and not args.points:
         raise UnusableInputError("--format needs --points")
     result = _loaded(args.result)
-    found = growth.find(_merged(result), result.contract, args.axis)
+    found = growth.find([*result.merged().values()], result.contract, args.axis)
     if not found:
         what = (
             f"{', '.join(map(printable, args.axis))}: fewer than {growth.FEWEST_POINTS} measured points"
@@ -270,7 +265,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
 
 def _serving(args: argparse.Namespace) -> int:
     result = _loaded(args.result)
-    curves = axes.serving_curves(_merged(result), result.contract)
+    curves = axes.serving_curves(result.merged().values(), result.contract)
     if not curves:
         raise UnusableInputError(
             f"{printable(str(args.result))}: no generation was measured with {axes.FEWEST_POINTS} batches; "
