@@ -37,7 +37,7 @@ TEST(RecognizeDevice, KnowsTheVariantsOfAGeneration) {
        {Row{"NVIDIA A100-SXM4-40GB", 312, 156, 19.5, 624, 0, 1.555},
         Row{"NVIDIA A100-PCIE-40GB", 312, 156, 19.5, 624, 0, 1.555},
         Row{"NVIDIA A100 80GB PCIe", 312, 156, 19.5, 624, 0, 1.935},
-        Row{"NVIDIA H100 PCIe", 1513 / 2, 756 / 2, 51, 3026 / 2, 3026 / 2, 2.0},
+        Row{"NVIDIA H100 PCIe", 756, 378, 51, 1513, 1513, 2.0},
         Row{"NVIDIA H100 NVL", 1671 / 2.0, 835 / 2.0, 60, 3341 / 2.0, 3341 / 2.0, 3.9},
         Row{"NVIDIA GH200 480GB", 989, 989 / 2.0, 67, 1979, 1979, 4.0},
         Row{"NVIDIA H200 NVL", 1671 / 2.0, 835 / 2.0, 60, 3341 / 2.0, 3341 / 2.0, 4.8},
