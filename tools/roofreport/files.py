@@ -8,9 +8,12 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from roofreport.errors import UnusableInputError
+from roofreport.text import printable
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -103,6 +106,20 @@ def write_text(path: Path, text: str) -> None:
 def reason(error: OSError) -> str:
     """The reason, without the number and the file that Python puts around it."""
     return error.strerror or str(error)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Raises UnusableInputError that says `what` could not be done, and why, for an OSError of the block."""
+    try:
+        yield
+    except OSError as error:
+        raise UnusableInputError(f"{what}: {reason(error)}") from error
+
+
+def writing_to(path: Path) -> AbstractContextManager[None]:
+    """explained(), for a block that writes `path`."""
+    return explained(f"cannot write {printable(str(path))}")
 
 
 def private_folder(path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from builders import COPY, GEMV, MATMUL
 from roofreport.cli import main
 from roofreport.errors import UnusableInputError
-from roofreport.gate import judge
+from roofreport.gate.verdicts import judge
 from roofreport.history.store import Store, open_store
 
 NIGHTS = 30

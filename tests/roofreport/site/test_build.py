@@ -15,7 +15,7 @@ import pytest
 import sites
 import years
 from roofreport.cli import main
-from roofreport.gate import Finding, judge
+from roofreport.gate.verdicts import Finding, judge
 from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
 from roofreport.history.store import Store, open_store
 from roofreport.io.contract import TIME, Better, Metric, packaged

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofreport.errors import UnusableInputError
+from roofreport.files import explained
 from roofreport.text import printable
 
 # The variable that names the folder for the built program.
@@ -123,12 +124,10 @@ class Repository:
 
 
 def _git(folder: Path, *arguments: str, allow_failure: bool = False) -> str:
-    try:
+    with explained("git"):
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, errors="replace", check=False
         )
-    except OSError as error:
-        raise UnusableInputError(f"git: {error.strerror}") from error
     if done.returncode:
         if allow_failure:
             return ""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofreport import files, place
-from roofreport.errors import UnusableInputError
 from roofreport.io import case_name, load
 from roofreport.io.result import Case, Result, State
 
@@ -61,11 +60,9 @@ def _converted(results: Sequence[Result]) -> Path:
     cases.sort(key=lambda case: case.name)
     key = "\n".join(f"{result.path.resolve()} {result.path.stat().st_mtime_ns}" for result in results)
     path = _cache() / f"compare-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}.json"
-    try:
+    with files.writing_to(path):
         files.private_folder(path.parent)
         load.write_comparable(path, results[0], cases)
-    except OSError as error:
-        raise UnusableInputError(f"cannot write {path}: {files.reason(error)}") from error
     return path
 
 

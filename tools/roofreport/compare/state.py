@@ -16,11 +16,9 @@ _Kind = TypeVar("_Kind")
 
 
 def save(path: Path, state: Any) -> None:
-    try:
+    with files.explained(f"cannot write the state to {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(path, json.dumps(asdict(state), indent=1))
-    except OSError as error:
-        raise UnusableInputError(f"cannot write the state to {path.parent}: {files.reason(error)}") from error
 
 
 def restore(path: Path, kind: type[_Kind]) -> _Kind | None:

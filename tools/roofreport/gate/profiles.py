@@ -18,11 +18,9 @@ _TIMEOUT_S = 300  # of a case
 
 def recorded(programs: Programs, case: str) -> list[Path]:
     """The folders of --profile, of the old program and of the new one. Raises UnusableInputError."""
-    try:
+    with files.explained(str(programs.folder)):
         programs.folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="profiles-", dir=programs.folder))
-    except OSError as error:
-        raise UnusableInputError(f"{programs.folder}: {files.reason(error)}") from error
     sides = (("old", programs.base), ("new", programs.new))
     return [_recorded(parse(program, programs.flags), case, made / side) for side, program in sides]
 

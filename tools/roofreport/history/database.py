@@ -172,7 +172,7 @@ def _make_sqlite(database: Database) -> None:
 
 def _check_file(path: Path, name: str, create: bool) -> bool:
     """Whether the database is to be created."""
-    try:
+    with files.explained(name):
         files.followed(path)
         if not path.exists():
             if not create:
@@ -183,8 +183,6 @@ def _check_file(path: Path, name: str, create: bool) -> bool:
             raise UnusableInputError(f"{name}: is not a file")
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
-    except OSError as error:
-        raise UnusableInputError(f"{name}: {files.reason(error)}") from error
     if not start:
         if not create:
             raise UnusableInputError(f"{name}: is empty; tools/report history add RESULT makes a history of it")

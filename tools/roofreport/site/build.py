@@ -17,9 +17,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from roofreport.errors import UnusableInputError
-from roofreport.files import followed, reason
-from roofreport.gate import judge
-from roofreport.gate.verdicts import Finding
+from roofreport.files import followed, writing_to
+from roofreport.gate.verdicts import Finding, judge
 from roofreport.history.records import Series
 from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, packaged
@@ -70,7 +69,7 @@ def _refuse_foreign(out: Path) -> None:
 @contextmanager
 def replacing_folder(out: Path) -> Iterator[Path]:
     """A new folder next to `out`, which takes its place when the block ends well. Raises UnusableInputError."""
-    try:
+    with writing_to(out):
         _refuse_foreign(out)
         followed(out.parent).mkdir(parents=True, exist_ok=True)
         suffix = secrets.token_hex(8)
@@ -85,8 +84,6 @@ def replacing_folder(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        raise UnusableInputError(f"cannot write {printable(str(out))}: {reason(error)}") from error
 
 
 _HERE = Path(__file__).parent

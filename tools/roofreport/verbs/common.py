@@ -7,13 +7,14 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from textwrap import indent
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from roofreport import duration, files
 from roofreport.errors import UnusableInputError
+from roofreport.history.document import moment
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
 from roofreport.place import local_results
@@ -66,30 +67,14 @@ def section(title: str, *parts: Table | str) -> str:
     return f"{title}\n{indent(''.join(texts).rstrip(), _INDENT)}\n"
 
 
-def _unwritable(path: Path, error: OSError) -> UnusableInputError:
-    return UnusableInputError(f"cannot write {printable(str(path))}: {files.reason(error)}")
-
-
 def write(path: Path, text: str) -> None:
-    try:
+    with files.writing_to(path):
         files.write_text(path, text)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file that replaces `path` when the block succeeds."""
-    try:
-        with files.replacing(path) as file:
-            yield file
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def append_lines(path: Path, text: str) -> None:
     """All of them or none. Makes the folder, too."""
-    try:
+    with files.writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with files.followed(path).open("a+b", buffering=0) as file:
             end = file.tell()
@@ -103,8 +88,6 @@ def append_lines(path: Path, text: str) -> None:
             except OSError:  # the disk is full: without half a line
                 file.truncate(end)
                 raise
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def exit_status(judgements: Sequence[Judgement]) -> int:
@@ -131,11 +114,10 @@ def count(text: str) -> int:
 
 def day(text: str) -> datetime:
     """A date, or a moment; without a zone it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a date; write 2026-01-31") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    found = moment(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a date; write 2026-01-31")
+    return found
 
 
 def amount(text: str) -> float:
@@ -206,10 +188,8 @@ def pictures(args: argparse.Namespace, charts: Sequence[Chart]) -> None:
         from roofreport.render.pictures import write_png, write_svg
     for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):
         if path is not None:
-            try:
+            with files.writing_to(path):
                 write_picture(path, charts)
-            except OSError as error:
-                raise _unwritable(path, error) from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofreport.errors import UnusableInputError
+from roofreport.files import replacing, writing_to
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
 from roofreport.terminal import say, show
@@ -23,7 +24,6 @@ from roofreport.verbs.common import (
     day,
     metric_of,
     warn,
-    writing,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _export(args: argparse.Namespace) -> int:
     if args.output is None:
         show(data.decode(), end="")
     else:
-        with writing(args.output) as file:
+        with writing_to(args.output), replacing(args.output) as file:
             file.write(data)
     return EXIT_OK
 
