@@ -72,6 +72,11 @@ def times(ratio: float) -> str:
     return f"{ratio:.2f}x"
 
 
+def counted(number: float, noun: str, plural: str = "s") -> str:
+    """1 case, 2 cases."""
+    return f"{digits(number)} {noun}{'' if number == 1 else plural}"
+
+
 def clock(seconds: float) -> str:
     """2:05, of 125 seconds."""
     whole = max(0, round(seconds))

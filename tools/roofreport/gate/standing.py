@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roofreport import units
 from roofreport.io.contract import Metric
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,7 @@ def too_young(nights: int) -> str:
     """Why a series with so few nights is not judged, and when it will be."""
     needed = FEWEST_NIGHTS + 1
     missing = needed - nights
-    begins = f"the gate begins to judge in {missing} more night{'' if missing == 1 else 's'}"
+    begins = f"the gate begins to judge in {units.counted(missing, 'more night')}"
     return f"too young to be judged: {nights} of {needed} nights; {begins}"
 
 

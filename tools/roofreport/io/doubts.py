@@ -24,7 +24,7 @@ def doubt(case: Case) -> str:
     reasons = [name + _interval(rows, name) for name in ("noisy", "throttled") if _mostly(rows, name)]
     counts = [row.counters["samples"] for row in rows if "samples" in row.counters]
     if len(counts) == len(rows) and sum(counts) < FEWEST_SAMPLES:
-        reasons.append(f"{units.digits(sum(counts))} sample{'' if sum(counts) == 1 else 's'}")
+        reasons.append(units.counted(sum(counts), "sample"))
     return ", ".join(reasons)
 
 

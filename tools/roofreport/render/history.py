@@ -128,14 +128,14 @@ def summary(report: Report) -> str:
     counts = Counter(finding.kind for finding in report.found)
     said = ", ".join(f"{counts[kind]} {kind.upper()}" for kind in ORDER if counts[kind]) or "nothing to say"
     again = f"; {len(report.dismissed)} not confirmed by a second run" if report.dismissed else ""
-    return f"{len(report.cases)} case{'' if len(report.cases) == 1 else 's'}, {report.metric.name}: {said}{again}"
+    return f"{units.counted(len(report.cases), 'case')}, {report.metric.name}: {said}{again}"
 
 
 def _night(report: Report) -> str:
     runs = list(report.runs)
     revision = f", {printable(runs[-1].revision, 40)}" if runs[-1].revision else ""
     machine = printable(f"{runs[-1].machine.label}; {runs[-1].toolchain.label}", LONGEST_NAME)
-    processes = f"{len(runs)} process{'' if len(runs) == 1 else 'es'}"
+    processes = units.counted(len(runs), "process", "es")
     return f"{runs[0].started:%Y-%m-%d %H:%M} UTC{revision}, {processes} on {machine}"
 
 

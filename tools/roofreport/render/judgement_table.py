@@ -61,4 +61,4 @@ def summary(judgements: Sequence[Judgement]) -> str:
     """ "12 cases: 10 SAME, 1 SLOWER, 1 AMBIGUOUS"."""
     counts = Counter(judgement.verdict for judgement in judgements)
     parts = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
-    return f"{len(judgements)} case{'' if len(judgements) == 1 else 's'}: {', '.join(parts) or 'none'}"
+    return f"{units.counted(len(judgements), 'case')}: {', '.join(parts) or 'none'}"

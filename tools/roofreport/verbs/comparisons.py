@@ -276,7 +276,7 @@ def _show_found(found: Found) -> None:
         show(f"one of {len(found.commits)} commits; those between do not build, or are undecided:")
         for commit in found.commits:
             show(f"  {commit.text()}")
-    show(f"{found.builds} build{'' if found.builds == 1 else 's'}")
+    show(units.counted(found.builds, "build"))
 
 
 VERBS = {

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofreport import place
+from roofreport import place, units
 from roofreport.errors import UnusableInputError
 from roofreport.io import profile
 from roofreport.io.contract import TIME, packaged
@@ -215,7 +215,7 @@ def _accept(args: argparse.Namespace) -> int:
         runs = [run for run in store.runs() if machine in ("", run.machine.id)]
         since = _moment(args.since, runs)
         made = store.accept(pattern, since, args.why, machine)
-    what = f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
+    what = units.counted(len(cases), "case")
     show(f"{what} accepted since {made.since:%Y-%m-%d %H:%M} UTC: {printable(made.why, 300)}")
     return EXIT_OK
 
