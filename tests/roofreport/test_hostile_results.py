@@ -102,7 +102,7 @@ _COMMANDS: tuple[tuple[str, Callable[[str], None], int], ...] = (
     ("roofline FILE --html=OUT", _page, 1),
     ("roofline FILE --svg=OUT", _svg, 1),
     ("roofline FILE --png=OUT", _terminal, 50),
-    ("repeat PROGRAM --processes=2 --keep=FOLDER/kept", _terminal, 20),
+    ("spread --run=PROGRAM --processes=2 --keep=FOLDER/kept", _terminal, 20),
     ("abba PROGRAM PROGRAM --pairs=2 --max-time=0.01 --state=FOLDER/state --restart", _terminal, 50),
 )
 # A program that "measures" the mutant.
