@@ -248,8 +248,8 @@ def _ranks(args: argparse.Namespace) -> int:
 
 _SERVING = """
 examples:
-  roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 \\
-      --benchmark_out=run.json
+  roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' \\
+      --axis=decode.batch=1:64:x2 --benchmark_out=run.json
   tools/report serving run.json --svg=serving.svg
   tools/report serving run.json --format=csv
 
