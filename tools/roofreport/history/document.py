@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
 from roofreport.io.doubts import doubt
 from roofreport.io.load import result_of
-from roofreport.io.result import Case, Result, State, merged
+from roofreport.io.result import Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text
 
 # Samples are noise in their last digits, which no level compresses; this one is the fastest but one.
@@ -133,34 +132,7 @@ def details(documents: Iterable[Document]) -> dict[str, CaseDetails]:
     """Each case to its details in the files of one run. A journal's samples are those of all repetitions."""
     found: dict[str, CaseDetails] = {}
     for document in sorted(documents, key=lambda document: document.kind == JOURNAL):
-        lines = _lines(document.text) if document.kind == JOURNAL else {}
         for name, repetitions in document.written.by_name().items():
-            found[name] = _details(merged(repetitions), lines.get(name, []))
+            samples = [sample for one in repetitions for sample in one.samples]
+            found[name] = CaseDetails(samples, merged(repetitions).stop)
     return found
-
-
-def _lines(text: str) -> dict[str, list[dict[str, Any]]]:
-    """A journal's lines by case. They were checked when they were read as a result; the last one may be cut off."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for raw in text.split("\n")[1:]:
-        try:
-            line = json.loads(raw)
-        except ValueError:
-            continue
-        groups.setdefault(line["name"], []).append(line)
-    return groups
-
-
-def _details(case: Case, lines: list[dict[str, Any]]) -> CaseDetails:
-    samples: list[float] = []
-    ratios: list[float] = []
-    chunks: list[dict[str, float]] = []
-    phases: dict[str, list[float]] = {}
-    for line in lines:
-        samples += line.get("samples_s", [])
-        ratios += line.get("roof", {}).get("ratios", [])
-        chunks += line.get("chunks", [])
-        for phase, times in line.get("phase_samples_s", {}).items():
-            phases.setdefault(phase, []).extend(times)
-    roof = next((line["roof"]["name"] for line in lines if "roof" in line), "")
-    return CaseDetails(samples, roof, ratios, chunks, phases, case.counters, case.stop, case.state, case.reason)

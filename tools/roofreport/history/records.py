@@ -108,17 +108,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class CaseDetails:
-    """Facts of a run about one case beyond its readings. A result without its journal lacks samples."""
+    """Facts of a run about one case beyond its readings."""
 
-    samples_s: Sequence[float] = ()
-    roof_name: str = ""
-    roof_ratios: Sequence[float] = ()  # one per probe
-    chunks: Sequence[Mapping[str, float]] = ()
-    phases: Mapping[str, Sequence[float]] = field(default_factory=dict)  # samples in seconds
-    counters: Mapping[str, float] = field(default_factory=dict)
-    stop: str = ""  # why sampling ended
-    state: State = State.MEASURED
-    reason: str = ""
+    samples_s: Sequence[float]  # none from a result without its journal
+    stop: str  # why sampling ended
 
 
 @dataclass(frozen=True)
