@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import builders
 import pytest
+from reports import Report
 from roofreport import terminal
 from roofreport.cli import main
 from roofreport.text import escaped, printable
@@ -113,26 +113,21 @@ def test_no_verb_passes_an_escape(arguments: list[str], tmp_path: Path, capsys: 
 
 
 @pytest.mark.usefixtures("compare_py")
-def test_the_hint_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hint_can_be_copied(tmp_path: Path, report: Report) -> None:
     path = builders.write_json(tmp_path / f"a{_ESCAPE}.json")
-    assert main(["compare", str(path), str(path)]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("compare.py: ")]
-    *_, base, new = shlex.split(line)
+    *_, base, new = report.named_command(path, path)
     assert Path(base).is_file() and Path(new).is_file()
     assert Path(base).parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.usefixtures("compare_py")
-def test_the_cache_of_another_user_does_not_change_a_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cache_of_another_user_does_not_change_a_verdict(tmp_path: Path, report: Report) -> None:
     cache = tmp_path / "cache/roofbench"
     cache.mkdir(parents=True)
     cache.chmod(0o777)
     journal = tmp_path / "a.jsonl"
     journal.write_text(builders.journal_text())
-    assert main(["compare", str(journal), str(journal)]) == 0
-    out = capsys.readouterr().out
+    out = report("compare", journal, journal)
     assert "3 SAME" in out
     assert "others may write to it" in out
     assert list(cache.iterdir()) == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import builders
 import pytest
+from reports import Report
 from roofreport import units
-from roofreport.cli import main
 from roofreport.site import overview
 
 
@@ -37,11 +37,8 @@ def test_spelled(value: float, unit: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("metric", "text"), [("roof", "50 %"), ("tokens/s", "1234 tokens/s"), ("itl_ms", "9.76 ms"), ("peak_mem", "1.5 MB")]
 )
-def test_table_and_compare_spell_alike(
-    metric: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_and_compare_spell_alike(metric: str, text: str, tmp_path: Path, report: Report) -> None:
     counters = {"roof": 0.5, "tokens/s": 1234.0, "itl_ms": 9.76, "peak_mem": 1.5e6}
     path = str(builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0) | counters]))
     for arguments in (["table", path, f"--columns=case,{metric}"], ["compare", path, path, f"--metric={metric}"]):
-        assert main(arguments) == 0
-        assert f" {text}" in capsys.readouterr().out.splitlines()[2]
+        assert f" {text}" in report(*arguments).splitlines()[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fake_roofbench
 import pytest
-from roofreport.cli import main
+from reports import Report
 from roofreport.compare import axes, command
 from roofreport.duration import seconds
 from roofreport.errors import UnusableInputError
@@ -32,8 +32,8 @@ def _program(folder: Path, cases: str = _CASES, flags: str = "") -> str:
     return fake_roofbench.script(folder / "bin", cases, folder / "runs", flags=flags)
 
 
-def _abba(base: str, new: str, state: Path, *more: str) -> int:
-    return main(["abba", base, new, f"--state={state}", "--budget=60s", "--pairs=16", *more])
+def _abba(report: Report, base: str, new: str, state: Path, *more: str, status: int = 0) -> str:
+    return report("abba", base, new, f"--state={state}", "--budget=60s", "--pairs=16", *more, status=status)
 
 
 def _verdicts(out: str) -> dict[str, str]:
@@ -41,12 +41,10 @@ def _verdicts(out: str) -> dict[str, str]:
     return {row[1]: row[0] for row in rows}
 
 
-def test_processes_take_turns(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, program, tmp_path / "state", _QUIET) == 0
-    captured = capsys.readouterr()
-    assert "3 cases: 3 SAME" in captured.out
-    assert "pair 10" in captured.err
-    assert "left" in captured.err
+def test_processes_take_turns(program: str, tmp_path: Path, report: Report) -> None:
+    assert "3 cases: 3 SAME" in _abba(report, program, program, tmp_path / "state", _QUIET)
+    assert "pair 10" in report.error
+    assert "left" in report.error
     files = sorted((tmp_path / "state").glob("0*-[AB].json"), key=lambda path: path.stat().st_mtime_ns)
     assert len(files) >= 20
     assert "".join(path.stem[-1] for path in files).startswith("ABBAABBAABBA")
@@ -65,34 +63,30 @@ def test_processes_take_turns(program: str, tmp_path: Path, capsys: pytest.Captu
 )
 def test_verdicts(
     base: str, new: str, status: int, verdicts: str, said: str, program: str, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    report: Report,
 ) -> None:  # fmt: skip
     more = [new] if new.startswith("--metric") else []
     flags = "" if more else new
-    assert _abba(f"{program} {base}", f"{program} {flags}", tmp_path / "state", _QUIET, *more) == status
-    out = capsys.readouterr().out
+    sides = f"{program} {base}", f"{program} {flags}"
+    out = _abba(report, *sides, tmp_path / "state", _QUIET, *more, status=status)
     assert _verdicts(out) == dict(zip(("a/n:1", "b/n:1", "c/n:1"), verdicts.split(), strict=True))
     assert said in out
 
 
-def test_shares_of_the_roof_decide_where_memory_changes(
-    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shares_of_the_roof_decide_where_memory_changes(program: str, tmp_path: Path, report: Report) -> None:
     unsteady = f"{program} --memory=0.4"
-    _abba(unsteady, f"{unsteady} --factor=0.9", tmp_path / "time")
-    assert "3 AMBIGUOUS (time" in capsys.readouterr().out
-    assert _abba(unsteady, f"{unsteady} --factor=0.9", tmp_path / "roof", "--metric=roof") == 0
-    out = capsys.readouterr().out
+    assert "3 AMBIGUOUS (time" in _abba(report, unsteady, f"{unsteady} --factor=0.9", tmp_path / "time")
+    out = _abba(report, unsteady, f"{unsteady} --factor=0.9", tmp_path / "roof", "--metric=roof")
     assert "3 FASTER (roof" in out
     assert "+11." in out
-    assert _abba(unsteady, f"{unsteady} --factor=1.1", tmp_path / "slower", "--metric=roof") == 1
-    assert "3 SLOWER (roof" in capsys.readouterr().out
+    slower = _abba(report, unsteady, f"{unsteady} --factor=1.1", tmp_path / "slower", "--metric=roof", status=1)
+    assert "3 SLOWER (roof" in slower
 
 
-def test_resumes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resumes(program: str, tmp_path: Path, report: Report) -> None:
     state = tmp_path / "state"
-    assert _abba(program, f"{program} --factor=1.3", state) == 1
-    assert "3 SLOWER" in capsys.readouterr().out
+    sides = program, f"{program} --factor=1.3"
+    assert "3 SLOWER" in _abba(report, *sides, state, status=1)
     runs = int((tmp_path / "runs").read_text())
     # As if the comparison had been stopped after its fifth pair, within the sixth.
     stored = json.loads((state / "state.json").read_text())
@@ -100,32 +94,28 @@ def test_resumes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     stored["pairs"] = stored["pairs"][:5]
     stored["seconds"] -= sum(pair["seconds"] for pair in dropped)
     (state / "state.json").write_text(json.dumps(stored))
-    assert _abba(program, f"{program} --factor=1.3", state) == 1
-    captured = capsys.readouterr()
-    assert "resumed after 5 pairs" in captured.err
-    assert "3 SLOWER" in captured.out
+    out = _abba(report, *sides, state, status=1)
+    assert "resumed after 5 pairs" in report.error
+    assert "3 SLOWER" in out
     assert 10 <= int((tmp_path / "runs").read_text()) - runs <= 22
     # A finished one gives its verdict again without a run.
     runs = int((tmp_path / "runs").read_text())
-    assert _abba(program, f"{program} --factor=1.3", state) == 1
+    assert _abba(report, *sides, state, status=1) == out
     assert int((tmp_path / "runs").read_text()) == runs
-    assert capsys.readouterr().out == captured.out
 
 
-def test_state_of_another_comparison_is_refused(
-    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_state_of_another_comparison_is_refused(program: str, tmp_path: Path, report: Report) -> None:
     state = tmp_path / "state"
-    assert _abba(program, program, state, "--filter=a/") in (0, 1)
+    _abba(report, program, program, state, "--filter=a/")
     whole = (state / "state.json").read_text()
     other = (program, f"{program} --factor=2", state, "--filter=a/")
-    assert _abba(*other) == 2
-    assert "another comparison" in capsys.readouterr().err
+    _abba(report, *other, status=2)
+    assert "another comparison" in report.error
     for key, value in (("max_time", "long"), ("closed", {"a/n:1": ["ODD", ""]}), ("cases", []), ("more", 1)):
         (state / "state.json").write_text(json.dumps(json.loads(whole) | {key: value}))
-        assert _abba(*other) == 2
-        assert "is damaged" in capsys.readouterr().err
-    assert _abba(*other, "--restart") == 1
+        _abba(report, *other, status=2)
+        assert "is damaged" in report.error
+    _abba(report, *other, "--restart", status=1)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +155,10 @@ def test_state_of_another_comparison_is_refused(
         ),
     ],
 )
-def test_a_match(
-    times: str, flags: str, status: int, verdicts: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_match(times: str, flags: str, status: int, verdicts: dict[str, str], tmp_path: Path, report: Report) -> None:
     program = _program(tmp_path, times)
     more = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", _QUIET, *flags.split()]
-    assert main(["abba", program, *more]) == status
-    out = capsys.readouterr().out
+    out = report("abba", program, *more, status=status)
     assert _verdicts(out) == verdicts
     base, _, new = more[4].removeprefix("--match=").partition("=")
     assert f"base {base}, new {new}" in out
@@ -190,16 +177,12 @@ def test_an_invalid_match(text: str) -> None:
 
 
 @pytest.mark.parametrize("once", ["--fail=a/n:1", "--skip=a/n:1", "--crash"])
-def test_a_failure_that_happens_once_is_run_again(
-    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], once: str
-) -> None:
+def test_a_failure_that_happens_once_is_run_again(program: str, tmp_path: Path, report: Report, once: str) -> None:
     sides = f"{program} {once} --in_run=7", program
-    assert _abba(*sides, tmp_path / "state", _QUIET) == 0
-    out = capsys.readouterr().out
+    out = _abba(report, *sides, tmp_path / "state", _QUIET)
     assert "3 SAME" in out
     # A comparison that is over gives the same verdicts from its files.
-    assert _abba(*sides, tmp_path / "state", _QUIET) == 0
-    assert capsys.readouterr().out == out
+    assert _abba(report, *sides, tmp_path / "state", _QUIET) == out
 
 
 @pytest.mark.parametrize(
@@ -214,15 +197,14 @@ def test_a_failure_that_happens_once_is_run_again(
         ("BIN --match=impl:x=impl:y", "no cases that differ in impl:x=impl:y alone"),
     ],
 )
-def test_refusals(arguments: str, said: str, program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(arguments: str, said: str, program: str, tmp_path: Path, report: Report) -> None:
     given = [word.replace("BIN", program).replace("|", " ") for word in arguments.split()]
-    assert main(["abba", *given, f"--state={tmp_path / 'state'}"]) == 2
-    assert said in capsys.readouterr().err
+    assert said in report.refused("abba", *given, f"--state={tmp_path / 'state'}")
 
 
-def test_a_metric_of_the_programs_own(tmp_path: Path) -> None:
+def test_a_metric_of_the_programs_own(tmp_path: Path, report: Report) -> None:
     program = _program(tmp_path, "a/n:1:1.0", "--described")
-    assert _abba(program, program, tmp_path / "one", "--metric=roof", _QUIET) == 0
+    _abba(report, program, program, tmp_path / "one", "--metric=roof", _QUIET)
 
 
 @pytest.mark.parametrize("text", ["", "/no/such/program", "'open quote", "ls --journal=x", "ls --benchmark_out=x"])

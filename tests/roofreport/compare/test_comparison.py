@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,11 @@ from typing import Any
 import builders
 import numpy as np
 import pytest
+from reports import Report
 from roofreport.cli import main
 from roofreport.compare import compare_py, comparison
 from roofreport.io.load import load
 from roofreport.stats.verdict import Judgement, Verdict
-
-
-def _compare(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    status = main(["compare", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def _judge(tmp_path: Path, new: list[dict[str, Any]], base: list[dict[str, Any]] | None = None) -> list[Judgement]:
@@ -59,11 +53,10 @@ def test_two_files(
     status: int,
     said: list[str],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    report: Report,
 ) -> None:
     files = builders.write_json(tmp_path / "a.json", base), builders.write_json(tmp_path / "b.json", new)
-    ended, out, _ = _compare(capsys, *files, *flags)
-    assert ended == status
+    out = report("compare", *files, *flags, status=status)
     assert all(text in out for text in said)
 
 
@@ -80,7 +73,7 @@ def test_a_slower_machine_does_not_make_a_slower_case(tmp_path: Path) -> None:
     assert "roof" in judgements[0].note
 
 
-def test_missing_new_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_new_failed(tmp_path: Path, report: Report) -> None:
     base = [builders.row("a/n:1", 1.0), builders.row("b/n:1", 1.0), builders.row("c/n:1", 1.0)]
     base += [builders.error_row("d/n:1", "skipped: no"), builders.error_row("f/n:1", "skipped: no")]
     base += [builders.error_row("g/n:1", "interrupted: before it ran")]
@@ -96,11 +89,10 @@ def test_missing_new_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "f/n:1": Verdict.MISSING,
         "g/n:1": Verdict.MISSING,
     }
-    status, out, _ = _compare(capsys, tmp_path / "a.json", tmp_path / "b.json")
-    assert status == 1
+    out = report("compare", tmp_path / "a.json", tmp_path / "b.json", status=1)
     for note in ("failed: wrong result", "base: skipped: no", "base: interrupted: before it ran"):
         assert note in out
-    assert _compare(capsys, tmp_path / "b.json", tmp_path / "a.json")[0] == 0
+    report("compare", tmp_path / "b.json", tmp_path / "a.json")
 
 
 def _scaled(factor: float, **changes: Any) -> list[dict[str, Any]]:
@@ -169,11 +161,10 @@ def _processes(folder: Path, side: str, factor: float, count: int, deviation: fl
         builders.write_json(folder / f"{side}{i}.json", rows, date=second)
 
 
-def test_more_processes_call_smaller_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_processes_call_smaller_changes(tmp_path: Path, report: Report) -> None:
     _processes(tmp_path, "a", 1.0, 16, 0.01)
     _processes(tmp_path, "bb", 1.06, 16, 0.01)
-    status, out, _ = _compare(capsys, "--base", tmp_path / "a*.json", "--new", tmp_path / "bb*.json")
-    assert status == 1
+    out = report("compare", "--base", tmp_path / "a*.json", "--new", tmp_path / "bb*.json", status=1)
     assert "3 SLOWER" in out
     assert "16 and 16 processes" in out
 
@@ -196,20 +187,18 @@ def test_one_process_a_side_seldom_raises_a_false_alarm() -> None:
     assert np.log(1.2) < half < np.log(1.3)
 
 
-def test_other_hardware_needs_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_hardware_needs_a_flag(tmp_path: Path, report: Report) -> None:
     base = builders.write_json(tmp_path / "a.json")
     new = builders.write_json(tmp_path / "b.json", device="Other CPU", threads="1")
-    status, _, error = _compare(capsys, base, new)
-    assert status == 2
+    error = report.refused("compare", base, new)
     assert "Test CPU / Other CPU" in error and "--cross-hardware" in error
-    status, _, error = _compare(capsys, base, new, "--cross-hardware")
-    assert status == 0
-    assert "Other CPU" in error and "threads: 2 / 1" in error
+    report("compare", base, new, "--cross-hardware")
+    assert "Other CPU" in report.error and "threads: 2 / 1" in report.error
 
 
 @pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["a", "b", "--new", "c"], ["--base", "a"]])
-def test_wrong_number_of_files(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert _compare(capsys, *arguments)[0] == 2
+def test_wrong_number_of_files(arguments: list[str], report: Report) -> None:
+    report.refused("compare", *arguments)
 
 
 needs_compare_py = pytest.mark.skipif(
@@ -217,14 +206,9 @@ needs_compare_py = pytest.mark.skipif(
 )
 
 
-def _named_command(out: str) -> list[str]:
-    (line,) = [line for line in out.splitlines() if line.startswith("compare.py: ")]
-    return shlex.split(line.removeprefix("compare.py: "))
-
-
 @needs_compare_py
 @pytest.mark.parametrize("kind", ["json", "journal", "several", "with skipped"])
-def test_the_named_command_works(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_named_command_works(kind: str, tmp_path: Path, report: Report) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
     skipped = [builders.error_row("z/n:1", "skipped: no")] if kind == "with skipped" else []
@@ -239,8 +223,7 @@ def test_the_named_command_works(kind: str, tmp_path: Path, capsys: pytest.Captu
             else:
                 builders.write_json(path, [*rows, *skipped])
         sides.append(paths)
-    _, out, _ = _compare(capsys, "--base", *sides[0], "--new", *sides[1])
-    command = _named_command(out)
+    command = report.named_command("--base", *sides[0], "--new", *sides[1], status=1)
     dump = tmp_path / "dump.json"
     done = subprocess.run([*command[:2], f"--dump_to_json={dump}", *command[2:]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -273,11 +256,10 @@ def test_one_process_in_the_other_of_two_states_is_not_slower(tmp_path: Path) ->
     assert swapped.note.startswith("base repetitions split")
 
 
-def test_for_a_pull_request_and_for_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_for_a_pull_request_and_for_a_program(tmp_path: Path, report: Report) -> None:
     base = builders.write_json(tmp_path / "a.json")
     new = builders.write_json(tmp_path / "b.json", [*builders.scaled(1.3)[:2], builders.error_row(builders.COPY, "x")])
-    status, out, _ = _compare(capsys, base, new, "--format=json")
-    assert status == 1
+    out = report("compare", base, new, "--format=json", status=1)
     document = json.loads(out)
     assert (document["metric"], document["unit"]) == ("time", "s")
     first = document["cases"][0]
@@ -285,7 +267,6 @@ def test_for_a_pull_request_and_for_a_program(tmp_path: Path, capsys: pytest.Cap
     assert first["new"] == pytest.approx(13e-3)
     assert first["change"] == pytest.approx(0.3)
     assert document["cases"][2]["change"] is None, "JSON has no nan"
-    status, out, _ = _compare(capsys, base, new, "--format=markdown")
-    assert status == 1
+    out = report("compare", base, new, "--format=markdown", status=1)
     assert out.startswith("| verdict | case |")
     assert "compare.py" not in out

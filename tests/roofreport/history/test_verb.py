@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from builders import GEMV, HOSTILE, MATMUL, ROOT, document, error_row, journal_text, row, scaled, write_json
+from builders import GEMV, HOSTILE, MATMUL, document, error_row, journal_text, row, scaled, write_json
+from reports import Report
 from roofreport.cli import main
 from roofreport.history import tables
 from roofreport.history.document import packed
@@ -18,24 +17,24 @@ from roofreport.history.store import open_store
 from sqlalchemy import delete, update
 
 
-class Command:
+class History:
     """`tools/report history …` on one store."""
 
-    def __init__(self, where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, where: str, report: Report) -> None:
         self._where = where
-        self._capsys = capsys
+        self._report = report
 
     def __call__(self, *arguments: object, status: int = 0) -> str:
-        """Runs the verb, checks its exit status, and returns its standard output."""
-        assert main(["history", *map(str, arguments), f"--store={self._where}"]) == status
-        seen = self._capsys.readouterr()
-        self.error = seen.err
-        return seen.out
+        return self._report("history", *arguments, f"--store={self._where}", status=status)
+
+    @property
+    def error(self) -> str:
+        return self._report.error
 
 
 @pytest.fixture
-def history(where: str, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(where, capsys)
+def history(where: str, report: Report) -> History:
+    return History(where, report)
 
 
 def _nights(folder: Path, count: int) -> list[Path]:
@@ -45,7 +44,7 @@ def _nights(folder: Path, count: int) -> list[Path]:
     ]
 
 
-def test_runs_are_added_listed_and_shown(history: Command, tmp_path: Path) -> None:
+def test_runs_are_added_listed_and_shown(history: History, tmp_path: Path) -> None:
     paths = _nights(tmp_path, 2)
     assert history("add", *paths).count("3 cases") == 2
     assert history.error == ""
@@ -61,14 +60,14 @@ def test_runs_are_added_listed_and_shown(history: Command, tmp_path: Path) -> No
     assert "45.5" in history("show", MATMUL, "--metric=roof")
 
 
-def test_a_folder_holds_results_and_their_journals(history: Command, tmp_path: Path) -> None:
+def test_a_folder_holds_results_and_their_journals(history: History, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text(journal_text())
     added = history("add", tmp_path / "1.jsonl", write_json(tmp_path / "1.json"))
     assert "run 1 existed; this file completes it" in added
     assert history("list").count("\n") == 3
 
 
-def test_a_new_machine_is_said(history: Command, tmp_path: Path) -> None:
+def test_a_new_machine_is_said(history: History, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 1))
     history("add", write_json(tmp_path / "new.json", device="New CPU"))
     assert "New CPU, 2 threads is a machine that was not seen before" in history.error
@@ -76,13 +75,13 @@ def test_a_new_machine_is_said(history: Command, tmp_path: Path) -> None:
     assert "it begins new series" in history.error
 
 
-def test_a_bad_file_does_not_keep_the_others_out(history: Command, tmp_path: Path) -> None:
+def test_a_bad_file_does_not_keep_the_others_out(history: History, tmp_path: Path) -> None:
     (tmp_path / "0.json").write_text("{}")
     history("add", tmp_path / "0.json", write_json(tmp_path / "1.json"), status=2)
     assert "1.json" in history("list")
 
 
-def test_old_runs_are_pruned(history: Command, where: str, tmp_path: Path) -> None:
+def test_old_runs_are_pruned(history: History, where: str, tmp_path: Path) -> None:
     paths = _nights(tmp_path, 3)
     history("add", *paths)
     assert "2 runs would be gone" in history("prune", "--before=2026-01-03", "--dry-run")
@@ -98,7 +97,7 @@ def test_old_runs_are_pruned(history: Command, where: str, tmp_path: Path) -> No
     assert history("add", paths[0]).count("3 cases") == 1
 
 
-def test_damage_is_an_alarm(history: Command, where: str, tmp_path: Path) -> None:
+def test_damage_is_an_alarm(history: History, where: str, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 4))
     assert history("verify") == "4 runs, 0 faults\n"
     changed = json.dumps(document(scaled(2.0), date="2026-01-02T02:00:00Z"))
@@ -120,7 +119,7 @@ def test_damage_is_an_alarm(history: Command, where: str, tmp_path: Path) -> Non
         assert words in text
 
 
-def test_a_history_moves_to_another_database(history: Command, where: str, tmp_path: Path) -> None:
+def test_a_history_moves_to_another_database(history: History, where: str, tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").write_text(journal_text())
     history("add", write_json(tmp_path / "0.json"), tmp_path / "0.jsonl", *_nights(tmp_path, 2))
     assert main(["accept", GEMV, f"--store={where}", "--since=2026-01-02", "--why=so be it"]) == 0
@@ -135,7 +134,7 @@ def test_a_history_moves_to_another_database(history: Command, where: str, tmp_p
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_is_written(name: str, history: Command, tmp_path: Path) -> None:
+def test_every_format_is_written(name: str, history: History, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 1))
     out = tmp_path / "out"
     assert history("export", f"--format={name}", f"--output={out}") == ""
@@ -146,13 +145,13 @@ def test_every_format_is_written(name: str, history: Command, tmp_path: Path) ->
     ("flags", "why"),
     [(["--format=parquet"], "is not text"), (["--format=gpt-fast", "--last=2"], "no place for dates")],
 )
-def test_exports_that_make_no_sense_are_refused(flags: list[str], why: str, history: Command, tmp_path: Path) -> None:
+def test_exports_that_make_no_sense_are_refused(flags: list[str], why: str, history: History, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 1))
     history("export", *flags, status=2)
     assert why in history.error
 
 
-def test_untrusted_text_does_not_act(history: Command, tmp_path: Path) -> None:
+def test_untrusted_text_does_not_act(history: History, tmp_path: Path) -> None:
     rows = [*(row(name, 1.0) for name in HOSTILE), error_row("a/n:1", "failed: \x1b[2J<b>")]
     context = {"device": "CPU \x1b[31m\u202eevil", "roofbench_revision": "\x1b[2J<img>", "torch_version": "=1+1"}
     path = write_json(tmp_path / "1.json", rows, date="2026-01-01T02:00:00Z", **context)
@@ -160,14 +159,3 @@ def test_untrusted_text_does_not_act(history: Command, tmp_path: Path) -> None:
     assert "\x1b" not in seen
     assert "\u202e" not in seen
     assert HOSTILE[0] in seen
-
-
-def test_nothing_heavy_is_imported_for_other_verbs() -> None:
-    code = (
-        "import sys; sys.path.insert(0, 'tools'); from roofreport import cli\n"
-        "try: cli.main(['history', '--help'])\n"
-        "except SystemExit: pass\n"
-        "print(sorted(name for name in ('sqlalchemy', 'pyarrow', 'psycopg', 'numpy') if name in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"

@@ -12,7 +12,7 @@ from typing import Any
 
 import builders
 import pytest
-from roofreport.cli import main
+from reports import Report
 from roofreport.io import contract
 from roofreport.io.contract import Better
 from roofreport.io.load import load
@@ -129,27 +129,22 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_foreign_family_is_tabled(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["table", str(foreign), "--columns=case,median,frobs/s", "--format=csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_a_foreign_family_is_tabled(foreign: Path, report: Report) -> None:
+    rows = list(csv.DictReader(io.StringIO(report("table", foreign, "--columns=case,median,frobs/s", "--format=csv"))))
     assert len(rows) == 8
     assert float(rows[0]["frobs/s"]) == pytest.approx(1e6 / 8)
 
 
-def test_a_foreign_family_is_compared(foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_foreign_family_is_compared(foreign: Path, tmp_path: Path, report: Report) -> None:
     for factor, verdict, status in ((1.02, "8 SAME", 0), (1.2, "8 SLOWER", 1), (0.8, "8 FASTER", 0)):
         new = builders.write_json(tmp_path / "new.json", _frobs(factor), contract=json.dumps(_foreign()))
-        assert main(["compare", str(foreign), str(new), "--metric=frobs/s"]) == status
-        assert verdict in capsys.readouterr().out
-    assert main(["compare", str(foreign), str(new), "--metric=roof"]) == 2
-    assert "there are time, frobs/s" in capsys.readouterr().err
+        assert verdict in report("compare", foreign, new, "--metric=frobs/s", status=status)
+    assert "there are time, frobs/s" in report.refused("compare", foreign, new, "--metric=roof")
 
 
-def test_a_foreign_family_is_fitted_and_summarized(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scaling", str(foreign)]) == 0
-    assert "frobnicate/via:fast: width^2.00 (2.00 to 2.00), expected width^2" in capsys.readouterr().out
-    assert main(["summary", str(foreign)]) == 0
-    out = capsys.readouterr().out
+def test_a_foreign_family_is_fitted_and_summarized(foreign: Path, report: Report) -> None:
+    assert "frobnicate/via:fast: width^2.00 (2.00 to 2.00), expected width^2" in report("scaling", foreign)
+    out = report("summary", foreign)
     assert "Growth of time" in out
     (fastest,) = [line for line in out.splitlines() if "frobnicate/width:8 " in line]
     assert "fast" in fastest and "2.00x plain" in fastest
@@ -164,12 +159,9 @@ def test_a_foreign_family_is_fitted_and_summarized(foreign: Path, capsys: pytest
         ("[]", "schema"),
     ],
 )
-def test_a_damaged_contract_is_refused(
-    damaged: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_contract_is_refused(damaged: str, word: str, tmp_path: Path, report: Report) -> None:
     path = builders.write_json(tmp_path / "a.json", contract=damaged)
-    assert main(["table", str(path)]) == 2
-    assert word in capsys.readouterr().err
+    assert word in report.refused("table", path)
 
 
 def test_a_contract_in_a_file_is_used(foreign: Path) -> None:

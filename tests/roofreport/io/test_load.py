@@ -14,7 +14,7 @@ from typing import Any
 
 import builders
 import pytest
-from roofreport.cli import main
+from reports import Report
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load, load_all
 from roofreport.io.result import Case, State, merged
@@ -282,7 +282,7 @@ def _make(path: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*_TEXTS, *_THINGS])
-def test_hostile_input_is_refused_by_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_input_is_refused_by_name(name: str, tmp_path: Path, report: Report) -> None:
     path = tmp_path / f"{name}.json"
     word = _make(path, name)
     good = builders.write_json(tmp_path / "good.json")
@@ -293,8 +293,7 @@ def test_hostile_input_is_refused_by_name(name: str, tmp_path: Path, capsys: pyt
         ["roofline", str(path), f"--html={tmp_path / 'page.html'}"],
         ["scaling", str(path)],
     ):
-        assert main(arguments) == 2
-        error = capsys.readouterr().err
+        error = report.refused(*arguments)
         assert f"{name}.json" in error
         assert any(part in error for part in word.split("|")), error
         assert error.count("\n") == 1

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
 import builders
 import pytest
-from roofreport.cli import main
+from reports import Report
 from roofreport.compare import compare_py
 from roofreport.io.load import load
 from roofreport.io.result import State
@@ -55,22 +54,19 @@ def test_both_formats_agree(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-def test_every_verb_reads_it(name: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_reads_it(name: str, run: Path, tmp_path: Path, report: Report) -> None:
     path = str(run / name)
-    assert main(["table", path]) == 0
-    assert "skipped: tf32 is a CUDA precision" in capsys.readouterr().out
-    assert main(["compare", path, path]) == 0
-    assert re.search("1 (SAME|AMBIGUOUS), 1 MISSING", capsys.readouterr().out), "AMBIGUOUS if the machine was busy"
-    assert main(["roofline", path, f"--html={tmp_path / 'a.html'}", f"--svg={tmp_path / 'a.svg'}"]) == 0
+    assert "skipped: tf32 is a CUDA precision" in report("table", path)
+    compared = report("compare", path, path)
+    assert re.search("1 (SAME|AMBIGUOUS), 1 MISSING", compared), "AMBIGUOUS if the machine was busy"
+    report("roofline", path, f"--html={tmp_path / 'a.html'}", f"--svg={tmp_path / 'a.svg'}")
     assert all(case in (tmp_path / "a.html").read_text() for case in _CASES)
 
 
 @pytest.mark.skipif(compare_py.find() is None, reason="Google Benchmark's compare.py is not installed")
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-def test_the_named_compare_py_command_works(name: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(run / name), str(run / name)]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("compare.py: ")]
-    command = shlex.split(line.removeprefix("compare.py: "))
+def test_the_named_compare_py_command_works(name: str, run: Path, report: Report) -> None:
+    command = report.named_command(run / name, run / name)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(_CASES[0]) >= 2

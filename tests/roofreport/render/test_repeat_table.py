@@ -7,7 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from roofreport.cli import main
+from reports import Report
 from roofreport.io.load import load
 from roofreport.io.result import Case, State
 from roofreport.render import result_tables
@@ -58,12 +58,9 @@ def test_memory_without_a_speed_has_no_mode(rate: float, roof: float) -> None:
     assert result_tables.memory_rate(case) is None
 
 
-def test_spread_counts_a_process_once_though_its_copy_for_compare_py_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_spread_counts_a_process_once_though_its_copy_for_compare_py_is_given(tmp_path: Path, report: Report) -> None:
     path = _write(tmp_path, 1, _case(NATIVE, 2, 0.4))
     copy = path.with_suffix(".comparable.json")
     copy.write_text(path.read_text())
-    assert main(["spread", str(path), str(copy)]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(NATIVE))
+    row = next(line for line in report("spread", path, copy).splitlines() if line.startswith(NATIVE))
     assert row.split()[1] == "1"

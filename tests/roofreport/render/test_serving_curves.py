@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
+from reports import Report
 from roofreport.cli import main
 
 # A decoder that reads its weights in 10 ms and multiplies a sequence in 2.5 ms: milliseconds by batch.
@@ -26,15 +26,10 @@ def _rate(value: float) -> dict[str, Any]:
     return {"tokens/s": value}
 
 
-def _out(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
-    assert main(list(map(str, arguments))) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def test_the_knee_has_the_most_throughput_for_its_latency(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_knee_has_the_most_throughput_for_its_latency(tmp_path: Path, report: Report) -> None:
     rows = [_decode(batch, step) for batch, step in reversed(STEPS.items())]
     result = builders.write_json(tmp_path / "run.json", rows)
-    lines = _out(capsys, "serving", result)
+    lines = report("serving", result).splitlines()
     assert lines[0].split() == ["case", "batch", "latency", "tokens/s", "roof", "mbu_measured", "power"]
     assert [line.split()[1] for line in lines[2:7]] == ["1", "2", "4", "8", "16"]
     assert [line.endswith("knee") for line in lines[2:7]] == [False, False, True, False, False]
@@ -47,23 +42,21 @@ def test_the_knee_has_the_most_throughput_for_its_latency(tmp_path: Path, capsys
         "1.00x",
     ]
     assert lines[-1] == "decode/model:m/precision:bf16/depth:128: knee at batch 4, 400 tokens/s at 10 ms a token"
-    table = list(csv.DictReader(_out(capsys, "serving", result, "--format=csv")))
+    table = report.rows("serving", result)
     assert [float(row["latency"]) for row in table] == pytest.approx([step / 1e3 for step in STEPS.values()])
     assert {row["mbu_measured"] for row in table} == {"0.25"}
 
 
-def test_no_knee_where_the_largest_batch_is_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_knee_where_the_largest_batch_is_the_best(tmp_path: Path, report: Report) -> None:
     rows = [_decode(batch, STEPS[batch]) for batch in (1, 2, 4)]
-    lines = _out(capsys, "serving", builders.write_json(tmp_path / "run.json", rows))
+    lines = report("serving", builders.write_json(tmp_path / "run.json", rows)).splitlines()
     assert not any(line.endswith("knee") for line in lines[2:5])
     assert "no knee up to batch 4, 400 tokens/s" in lines[-1]
 
 
-def test_the_latency_of_a_generation_is_that_between_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_latency_of_a_generation_is_that_between_tokens(tmp_path: Path, report: Report) -> None:
     rows = [_decode(batch, 1000.0, "generate/model:m", itl_ms=step) for batch, step in STEPS.items()]
-    table = list(
-        csv.DictReader(_out(capsys, "serving", builders.write_json(tmp_path / "run.json", rows), "--format=csv"))
-    )
+    table = report.rows("serving", builders.write_json(tmp_path / "run.json", rows))
     assert [float(row["latency"]) for row in table] == pytest.approx([step / 1e3 for step in STEPS.values()])
 
 
@@ -88,10 +81,7 @@ def test_a_picture_says_batch_and_shares_of_each_point(tmp_path: Path) -> None:
         [_decode(batch, 10.0, **_rate(0.0)) for batch in STEPS],
     ],
 )
-def test_too_few_points_are_not_a_curve(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[dict[str, Any]]
-) -> None:
-    assert main(["serving", str(builders.write_json(tmp_path / "run.json", rows))]) == 2
-    error = capsys.readouterr().err
+def test_too_few_points_are_not_a_curve(tmp_path: Path, report: Report, rows: list[dict[str, Any]]) -> None:
+    error = report.refused("serving", builders.write_json(tmp_path / "run.json", rows))
     assert "no generation was measured with 3 batches" in error
     assert "--axis=decode.batch=1:64:x2" in error

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from reports import Report
 from roofreport.cli import main
 from roofreport.render.formats import MOST_COLUMNS
 
@@ -26,13 +27,8 @@ def result(tmp_path: Path) -> Path:
     return builders.write_json(tmp_path / "run.json", _ROWS)
 
 
-def _table(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main(["table", *map(str, arguments)]) == 0
-    return capsys.readouterr().out
-
-
-def test_terminal(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _table(capsys, result).splitlines()
+def test_terminal(result: Path, report: Report) -> None:
+    lines = report("table", result).splitlines()
     assert lines[0].split()[:3] == ["case", "median", "mean"]
     matmul = next(line for line in lines if line.startswith("matmul"))
     for part in ("10 ms", "10.1 ± 0.2 ms", "215 GFLOP/s", "50 %"):
@@ -41,43 +37,42 @@ def test_terminal(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert any("failed: off by 3 & more" in line for line in lines)
 
 
-def test_columns_by_choice(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _table(capsys, result, "--columns=case,roof,median").splitlines()
+def test_columns_by_choice(result: Path, report: Report) -> None:
+    lines = report("table", result, "--columns=case,roof,median").splitlines()
     assert lines[0].split() == ["case", "roof", "median"]
     assert "50 %" in lines[2] and "10 ms" in lines[2]
 
 
-def test_unknown_column_is_refused(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["table", str(result), "--columns=case,speed"]) == 2
-    assert "'speed'" in capsys.readouterr().err
+def test_unknown_column_is_refused(result: Path, report: Report) -> None:
+    assert "'speed'" in report.refused("table", result, "--columns=case,speed")
 
 
-def test_ratio(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratio(result: Path, tmp_path: Path, report: Report) -> None:
     faster = builders.write_json(tmp_path / "b.json", [builders.row(builders.MATMUL, 5.0)])
-    out = _table(capsys, result, faster)
+    out = report("table", result, faster)
     assert "ratio [2]" in out
     assert "2.00x" in next(line for line in out.splitlines() if line.startswith("matmul"))
     assert "missing" in next(line for line in out.splitlines() if line.startswith("gemv"))
 
 
-def test_markdown_escapes(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _table(capsys, result, "--format=markdown").splitlines()
+def test_markdown_escapes(result: Path, report: Report) -> None:
+    lines = report("table", result, "--format=markdown").splitlines()
     assert lines[1].startswith("| --- | ---: |")
     assert any(r"odd\|name\_{}/n:1" in line for line in lines)
     columns = {line.replace(r"\|", "").count("|") for line in lines}
     assert len(columns) == 1
 
 
-def test_latex_escapes(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = _table(capsys, result, "--format=latex")
+def test_latex_escapes(result: Path, report: Report) -> None:
+    out = report("table", result, "--format=latex")
     assert out.startswith(r"\begin{tabular}{lr")
     assert r"odd$|$name\_\{\}/n:1" in out
     assert r"10.1 $\pm$ 0.2 ms" in out
     assert r"off by 3 \& more" in out
 
 
-def test_csv_has_all_digits(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.DictReader(io.StringIO(_table(capsys, result, "--format=csv"))))
+def test_csv_has_all_digits(result: Path, report: Report) -> None:
+    rows = report.rows("table", result)
     assert float(rows[0]["median"]) == pytest.approx(0.01)
     assert float(rows[0]["FLOP/s"]) == builders.counters(builders.MATMUL, 10.0)["FLOP/s"]
     assert rows[2]["median"].startswith("OOM")
@@ -87,67 +82,60 @@ _FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-1+1", "@SUM(A1)", "\uff1dcmd()"]
 
 
 @pytest.mark.parametrize("text", _FORMULAS)
-def test_cells_and_headers_are_not_formulas(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_and_headers_are_not_formulas(text: str, tmp_path: Path, report: Report) -> None:
     """A counter's name as well: the default columns take what matches <ref>_flop_util."""
     counter = f"{text}_flop_util"
     rows = [builders.row(f"{text}/dtype:{text}", 1.0) | {counter: 0.5, "flop_util": 0.5}]
     path = builders.write_json(tmp_path / "a.json", rows, device=text, device_kind=text)
     for format_, least in (("csv", 2), ("gpt_fast", 3)):
-        cells = [cell for row in csv.reader(io.StringIO(_table(capsys, path, f"--format={format_}"))) for cell in row]
+        cells = [cell for row in csv.reader(io.StringIO(report("table", path, f"--format={format_}"))) for cell in row]
         assert sum(cell.startswith(f"'{text}") for cell in cells) >= least
         assert not [cell for cell in cells if cell.startswith(text)]
 
 
-def test_negative_numbers_are_not_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_negative_numbers_are_not_formulas(tmp_path: Path, report: Report) -> None:
     path = builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0) | {"change": -1.5}])
-    (row,) = csv.DictReader(io.StringIO(_table(capsys, path, "--format=csv", "--columns=case,change")))
+    (row,) = report.rows("table", path, "--columns=case,change")
     assert float(row["change"]) == -1.5
 
 
 @pytest.mark.parametrize("name", ["[5cm]", "*[5cm]", "*", " [1pt]"])
-def test_latex_does_not_take_a_name_for_an_argument(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_latex_does_not_take_a_name_for_an_argument(name: str, tmp_path: Path, report: Report) -> None:
     counter = f"{name}_flop_util"
     rows = [builders.row(f"{name}/n:{n}", 1.0) | {counter: 0.5} for n in (1, 2)]
     path = builders.write_json(tmp_path / "a.json", rows)
-    out = _table(capsys, path, "--format=latex")
+    out = report("table", path, "--format=latex")
     assert out.count("{}" + name) == 3
     assert not re.search(r"\\\\\s*[\[*]", out)
-    alone = _table(capsys, path, "--format=latex", f"--columns={counter}")
+    alone = report("table", path, "--format=latex", f"--columns={counter}")
     assert not re.search(r"\\\\\s*[\[*]|hline\s*[\[*]", alone)
 
 
-def test_counters_by_a_pattern_are_as_many_as_a_table_has_room_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_counters_by_a_pattern_are_as_many_as_a_table_has_room_for(tmp_path: Path, report: Report) -> None:
     """Rows and counters that differ from each other made tables of their product."""
     rows = [
         builders.row(f"a/n:{n}", 1.0) | {f"x{n}_{i}_{end}": 0.5 for i in range(50) for end in ("flop_util", "mem_util")}
         for n in range(10)
     ]
     path = builders.write_json(tmp_path / "a.json", rows)
-    (head, *_) = csv.reader(io.StringIO(_table(capsys, path, "--format=csv")))
+    (head, *_) = csv.reader(io.StringIO(report("table", path, "--format=csv")))
     assert len(head) <= 7 + 2 * MOST_COLUMNS
 
 
 @pytest.mark.parametrize(
     "before", ["name,time\n1,2\n", "\n", "\ufeffname,metric\n", "{}", "metric,actual\n", "name,metric,actual,actual\n"]
 )
-def test_gpt_fast_refuses_a_file_with_other_columns(
-    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str
-) -> None:
+def test_gpt_fast_refuses_a_file_with_other_columns(result: Path, tmp_path: Path, report: Report, before: str) -> None:
     out = tmp_path / "all.csv"
     out.write_text(before)
-    assert main(["table", str(result), "--format=gpt_fast", f"--output={out}"]) == 2
-    assert "name another --output" in capsys.readouterr().err
+    assert "name another --output" in report.refused("table", result, "--format=gpt_fast", f"--output={out}")
     assert out.read_text() == before
 
 
-def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, report: Report) -> None:
     out = tmp_path / "all.csv"
     for _ in range(2):
-        _table(capsys, result, "--format=gpt_fast", f"--output={out}")
+        report("table", result, "--format=gpt_fast", f"--output={out}")
     lines = out.read_text().splitlines()
     assert lines[0] == "name,metric,target,actual,dtype,device,arch,is_model"
     assert lines.count(lines[0]) == 1
@@ -158,13 +146,11 @@ def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, capsys: 
     assert (rows[0]["dtype"], rows[0]["device"], rows[0]["arch"]) == ("fp32", "cpu", "Test CPU")
 
 
-def test_gpt_fast_appends_in_the_columns_of_the_file(
-    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gpt_fast_appends_in_the_columns_of_the_file(result: Path, tmp_path: Path, report: Report) -> None:
     """Earlier releases of gpt-fast's benchmark.py wrote fewer columns."""
     out = tmp_path / "all.csv"
     out.write_text("name,metric,target,actual,dtype,device,arch\nx,token_per_sec,94,90,bfloat16,cuda,A100")
-    _table(capsys, result, "--format=gpt_fast", f"--output={out}")
+    report("table", result, "--format=gpt_fast", f"--output={out}")
     header, before, *rows = csv.reader(io.StringIO(out.read_text()))
     assert header == ["name", "metric", "target", "actual", "dtype", "device", "arch"]
     assert before[-1] == "A100", "its last line had no end"
@@ -172,15 +158,15 @@ def test_gpt_fast_appends_in_the_columns_of_the_file(
     assert rows[0][4:] == ["fp32", "cpu", "Test CPU"]
 
 
-def test_gpt_fast_makes_the_folder(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpt_fast_makes_the_folder(result: Path, tmp_path: Path, report: Report) -> None:
     out = tmp_path / "new" / "results" / "all.csv"
-    _table(capsys, result, "--format=gpt_fast", f"--output={out}")
+    report("table", result, "--format=gpt_fast", f"--output={out}")
     assert out.read_text().startswith("name,metric,")
 
 
-def test_controls_in_a_reason_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_controls_in_a_reason_do_not_reach_the_terminal(tmp_path: Path, report: Report) -> None:
     rows = [builders.error_row("a/n:1", "failed: \x1b[31mred\x07\nnext")]
-    out = _table(capsys, builders.write_json(tmp_path / "a.json", rows))
+    out = report("table", builders.write_json(tmp_path / "a.json", rows))
     assert "\x1b" not in out and "\x07" not in out
     assert "red" in out
 
@@ -189,29 +175,27 @@ def test_unwritable_output(result: Path, tmp_path: Path) -> None:
     assert main(["table", str(result), f"--output={tmp_path / 'no' / 'folder'}"]) == 2
 
 
-def test_an_unoptimized_build_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unoptimized_build_is_reported(tmp_path: Path, report: Report) -> None:
     path = builders.write_json(tmp_path / "a.json", optimized="false")
-    assert main(["table", str(path)]) == 0
-    assert "not optimized" in capsys.readouterr().err
+    report("table", path)
+    assert "not optimized" in report.error
 
 
-def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(tmp_path: Path, report: Report) -> None:
     rows = [
         builders.row("norm/impl:eager/d:1", 4.0, roof=0.2),
         builders.row("norm/impl:native/d:1", 2.0, roof=0.4),
         builders.generation("llama", "bf16", 50.0, 4e9),
         builders.generation("llama", "int4", 125.0, 1e9),
     ]
-    lines = _table(capsys, builders.write_json(tmp_path / "run.json", rows)).splitlines()
+    lines = report("table", builders.write_json(tmp_path / "run.json", rows)).splitlines()
     assert lines[-2:] == [
         "fastest: norm/d:1: native, 2 ms, 40.0 % of the roof, 60.0 % left, 2.00x eager",
         "precision to serve in: generate/model:llama/new:8: int4, 125.0 tokens/s, 2.50x bf16 at 0.25 of its bytes",
     ]
 
 
-def test_a_baseline_adds_a_speed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_adds_a_speed_up(tmp_path: Path, report: Report) -> None:
     rows = [
         builders.row("gelu/dtype:bf16/elements:4", 6.0),  # impl:eager, which the name leaves out
         builders.row("gelu/impl:native/dtype:bf16/elements:4", 2.0),
@@ -219,9 +203,9 @@ def test_a_baseline_adds_a_speed_up(tmp_path: Path, capsys: pytest.CaptureFixtur
         builders.row(builders.COPY, 9.0),
     ]
     path = builders.write_json(tmp_path / "run.json", rows)
-    assert main(["table", str(path), "--baseline=impl:eager", "--columns=case", "--format=csv"]) == 0
-    lines = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    lines = list(
+        csv.reader(io.StringIO(report("table", path, "--baseline=impl:eager", "--columns=case", "--format=csv")))
+    )
     assert lines[0] == ["case", "over impl:eager"]
     assert [line[1] and float(line[1]) for line in lines[1:5]] == [1.0, pytest.approx(3.0), "", ""]
-    assert main(["table", str(path), "--baseline=impl:nothing"]) == 2
-    assert "impl:nothing" in capsys.readouterr().err
+    assert "impl:nothing" in report.refused("table", path, "--baseline=impl:nothing")

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
-from roofreport.cli import main
+from reports import Report
 
 
 def _step(size: str, dtype: str, milliseconds: float, millions: float) -> dict[str, Any]:
@@ -38,13 +37,8 @@ def result(tmp_path: Path) -> Path:
     return builders.write_json(tmp_path / "run.json", rows)
 
 
-def _out(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
-    assert main(list(map(str, arguments))) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def test_published(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _out(capsys, "table", result, "--training")
+def test_published(result: Path, report: Report) -> None:
+    lines = report("table", result, "--training").splitlines()
     assert lines[0].split()[:5] == ["size", "setup", "forward", "backward", "optimizer"]
     half = next(line for line in lines if "bf16_autocast" in line)
     for part in ("300 ± 3 ms", "600 ± 6 ms", "100 ± 1 ms", "2.00", "512", "70 %", "2.1 GB", "2.00x"):
@@ -54,41 +48,40 @@ def test_published(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("matmul" in line for line in lines)
 
 
-def test_a_forward_pass_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forward_pass_alone(tmp_path: Path, report: Report) -> None:
     row = _step("small", "fp32", 2000.0, 100.0)
     forward = {name: value for name, value in row.items() if not name.startswith(("backward", "optimizer"))}
-    headers, _, small, *_ = _out(capsys, "table", builders.write_json(tmp_path / "run.json", [forward]), "--training")
+    headers, _, small, *_ = report(
+        "table", builders.write_json(tmp_path / "run.json", [forward]), "--training"
+    ).splitlines()
     assert headers.split()[:4] == ["size", "setup", "forward", "tokens/s"]
     assert "600 ± 6 ms" in small
 
 
 @pytest.mark.parametrize("flags", [[], ["--repeats"], ["--format=csv"]])
-def test_sizes_that_were_all_skipped_are_rows_with_the_reason(
-    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sizes_that_were_all_skipped_are_rows_with_the_reason(flags: list[str], tmp_path: Path, report: Report) -> None:
     rows = [
         builders.error_row(f"train_step/impl:eager/pass:forward/size:{size}/context:128/dtype:fp32", f"skipped: {why}")
         for size, why in (("xl", "needs about 31 GiB"), ("2.7B", "needs about 53 GiB"))
     ]
     rows.append(builders.error_row("attention/impl:sdpa/pass:backward/heads:12", "skipped: not a training step"))
-    lines = _out(capsys, "table", builders.write_json(tmp_path / "run.json", rows), "--training", *flags)
+    lines = report("table", builders.write_json(tmp_path / "run.json", rows), "--training", *flags).splitlines()
     assert any(line.startswith("xl") and "needs about 31 GiB" in line for line in lines)
     assert any(line.startswith("2.7B") and "needs about 53 GiB" in line for line in lines)
     assert not any("attention" in line or "not a training step" in line for line in lines)
 
 
-def test_parameters(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _out(capsys, "params", result)
+def test_parameters(result: Path, report: Report) -> None:
+    lines = report("params", result).splitlines()
     medium = next(line for line in lines if line.startswith("medium"))
     for part in ("40 M", "120 M", "180 M", "20 M", "400 M", "16 s", "1.50"):  # 8 times the time at 4 times the size
         assert part in medium
 
 
-def test_no_training_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_training_steps(tmp_path: Path, report: Report) -> None:
     other = builders.write_json(tmp_path / "other.json", [builders.row(builders.MATMUL, 10.0)])
-    assert main(["table", str(other), "--training"]) == 2
-    assert main(["params", str(other)]) == 2
-    assert "holds no training step" in capsys.readouterr().err
+    report("table", other, "--training", status=2)
+    assert "holds no training step" in report.refused("params", other)
 
 
 @pytest.fixture
@@ -100,8 +93,8 @@ def repeated(tmp_path: Path) -> Path:
     return builders.write_json(tmp_path / "repeated.json", rows)
 
 
-def test_repeats_are_rows_and_so_is_their_mean(repeated: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _out(capsys, "table", repeated, "--training", "--repeats")
+def test_repeats_are_rows_and_so_is_their_mean(repeated: Path, report: Report) -> None:
+    lines = report("table", repeated, "--training", "--repeats").splitlines()
     assert lines[0].split()[:4] == ["size", "setup", "repeat", "forward"]
     rows = [line for line in lines if line.startswith("small")]
     assert len(rows) == 4
@@ -112,39 +105,38 @@ def test_repeats_are_rows_and_so_is_their_mean(repeated: Path, capsys: pytest.Ca
     assert "600 ± 300 ms" in rows[3]
 
 
-def test_csv_has_every_deviation(result: Path, repeated: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (row, *_) = csv.DictReader(_out(capsys, "table", result, "--training", "--format=csv"))
+def test_csv_has_every_deviation(result: Path, repeated: Path, report: Report) -> None:
+    (row, *_) = report.rows("table", result, "--training")
     assert (float(row["forward"]), float(row["forward sd"])) == (0.6, 0.006)
     assert float(row["optimizer sd"]) == pytest.approx(0.002)
-    rows = list(csv.DictReader(_out(capsys, "table", repeated, "--training", "--repeats", "--format=csv")))
+    rows = report.rows("table", repeated, "--training", "--repeats")
     assert [row["repeat"] for row in rows] == ["1", "2", "3", "mean"]
     assert float(rows[3]["forward sd"]) == pytest.approx(0.3)
 
 
-def test_repeats_are_of_training_alone(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["table", str(result), "--repeats"]) == 2
-    assert "--repeats needs --training" in capsys.readouterr().err
+def test_repeats_are_of_training_alone(result: Path, report: Report) -> None:
+    assert "--repeats needs --training" in report.refused("table", result, "--repeats")
 
 
-def test_each_phase_grows_from_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_phase_grows_from_the_smallest_size(tmp_path: Path, report: Report) -> None:
     # The phases of the small size take 600, 1200 and 200 ms.
     grown = {"forward_mean_ms": 1200.0, "backward_mean_ms": 3600.0, "optimizer_mean_ms": 1000.0}
     steps = [_step("small", "fp32", 2000.0, 100.0), _step("medium", "fp32", 16000.0, 400.0) | grown]
     result = builders.write_json(tmp_path / "grown.json", steps)
-    small, medium = csv.DictReader(_out(capsys, "params", result, "--format=csv"))
+    small, medium = report.rows("params", result)
     assert (small["size"], medium["size"]) == ("small", "medium")
     for column, times in (("x time", 8), ("x forward", 2), ("x backward", 3), ("x optimizer", 5)):
         assert float(small[column]) == 1
         assert float(medium[column]) == pytest.approx(times)
 
 
-def test_columns_that_no_row_has_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_that_no_row_has_are_left_out(tmp_path: Path, report: Report) -> None:
     """Utilization needs roofs, a gain needs a precision other than fp32, and memory is not measured with a fixed number
     of warm-ups.
     """
     step = _step("small", "fp32", 2000.0, 100.0)
     for counter in ("mfu_measured", "peak_mem"):
         del step[counter]
-    headers, _, row, *_ = _out(capsys, "table", builders.write_json(tmp_path / "run.json", [step]), "--training")
+    headers, _, row, *_ = report("table", builders.write_json(tmp_path / "run.json", [step]), "--training").splitlines()
     assert headers.split() == ["size", "setup", "forward", "backward", "optimizer", "bwd/fwd", "tokens/s"]
     assert "600 ± 6 ms" in row

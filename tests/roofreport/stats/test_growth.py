@@ -12,6 +12,7 @@ from pathlib import Path
 import builders
 import numpy as np
 import pytest
+from reports import Report
 from roofreport.cli import main
 from roofreport.io.contract import packaged
 from roofreport.io.load import load
@@ -36,7 +37,7 @@ def _found(path: Path, *wanted: str) -> list[growth.Series]:
     return growth.find(result.cases, result.contract, wanted)
 
 
-def test_exact_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exact_growth(tmp_path: Path, report: Report) -> None:
     path = _sweep(tmp_path / "a.json")
     found = _found(path)
     assert [(series.family, series.axis, series.rest) for series in found] == [
@@ -45,8 +46,7 @@ def test_exact_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ]
     assert found[0].fit.exponent == pytest.approx(3.0)
     assert found[0].overhead_below is None
-    assert main(["scaling", str(path)]) == 0
-    assert "n^3.00 (3.00 to 3.00), expected n^3" in capsys.readouterr().out
+    assert "n^3.00 (3.00 to 3.00), expected n^3" in report("scaling", path)
 
 
 def test_overhead_is_reported(tmp_path: Path) -> None:
@@ -80,14 +80,13 @@ def test_fit_is_least_squares() -> None:
     assert (fit.low, fit.high) == pytest.approx((slope - half, slope + half))
 
 
-def test_axis_by_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_axis_by_choice(tmp_path: Path, report: Report) -> None:
     path = _sweep(tmp_path / "a.json")
     (series,) = _found(path, "matmul.m")
     assert series.axis == "m"
     assert series.expected is None
-    assert main(["scaling", str(path), "--axis=impl"]) == 2
-    assert main(["scaling", str(builders.write_json(tmp_path / "b.json"))]) == 2
-    assert "no axis" in capsys.readouterr().err
+    report("scaling", path, "--axis=impl", status=2)
+    assert "no axis" in report.refused("scaling", builders.write_json(tmp_path / "b.json"))
 
 
 def test_a_default_that_the_name_leaves_out_is_a_point(tmp_path: Path) -> None:
@@ -105,15 +104,14 @@ def test_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_points_are_relative_to_the_base_of_their_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_points_are_relative_to_the_base_of_their_sweep(tmp_path: Path, report: Report) -> None:
     rows = [
         builders.row(f"mlp/d:{d}", total, forward_mean_ms=9.0, forward_ms=forward, backward_mean_ms=9.0)
         for d, total, forward in ((512, 3.0, 0.5), (256, 1.0, 0.25), (1280, 12.5, 0.25))
     ]
     context = {"contract": json.dumps(builders.contract(builders.family("mlp", builders.axis("d"), growth={"d": 2.0})))}
     path = builders.write_json(tmp_path / "a.json", rows, **context)
-    assert main(["scaling", str(path), "--points", "--format=csv"]) == 0
-    points = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    points = list(csv.DictReader(io.StringIO(report("scaling", path, "--points", "--format=csv"))))
     columns = ("value", "x value", "time", "x time", "x forward", "expected")
     assert [[float(point[column]) for column in columns] for point in points] == [
         pytest.approx([256, 1, 1e-3, 1, 1, 1]),
@@ -121,7 +119,5 @@ def test_points_are_relative_to_the_base_of_their_sweep(tmp_path: Path, capsys: 
         pytest.approx([1280, 5, 12.5e-3, 12.5, 1, 25]),
     ]
     assert {point["x backward"] for point in points} == {""}
-    assert main(["scaling", str(path), "--points"]) == 0
-    assert "12.50x" in capsys.readouterr().out
-    assert main(["scaling", str(path), "--format=csv"]) == 2
-    assert "--points" in capsys.readouterr().err
+    assert "12.50x" in report("scaling", path, "--points")
+    assert "--points" in report.refused("scaling", path, "--format=csv")

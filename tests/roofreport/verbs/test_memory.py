@@ -11,7 +11,7 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-from roofreport.cli import main
+from reports import Report
 from roofreport.io.snapshot import load
 from roofreport.render.memory import alive, curve
 
@@ -77,17 +77,14 @@ def _words(out: str, start: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_the_peak_by_category(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_peak_by_category(tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Mock(wraps=curve)
     monkeypatch.setattr("roofreport.render.memory.curve", drawn)
     _write(tmp_path / "m" / "a.pickle", _snapshot("step/d:1/dtype:fp32"))
     smaller = _snapshot("step/d:1/dtype:bf16")
     smaller["device_traces"][0][1]["size"] = 300
     _write(tmp_path / "m" / "b.pickle", smaller)
-    assert main(["memory", str(tmp_path / "m"), "--rows=2"]) == 0
-    out = capsys.readouterr().out
+    out = report("memory", tmp_path / "m", "--rows=2")
     # Older, parameters, gradients, activations.
     peak = ["3.12 kB", "3.12 kB", "backward, step 1", "1.02 kB", "1 kB", "500 B", "600 B (900 B)"]
     assert _words(out, "step/dtype:fp32") == ["step/dtype:fp32", *peak, "-"]
@@ -109,20 +106,19 @@ def test_allocations_at_each_moment(tmp_path: Path) -> None:
         "parameters/aten::randn", "forward/block 0/aten::mm", "backward/block 0/MmBackward0"]  # fmt: skip
 
 
-def test_a_time_line_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_line_is_one_safe_file(tmp_path: Path, report: Report) -> None:
     snapshot = _snapshot("<case>\x1b")
     snapshot["roofbench"]["phases"][0]["name"] = "<script>"
     path = _write(tmp_path / "m" / "a.pickle", snapshot)
     picture = tmp_path / "a.svg"
-    assert main(["memory", str(path), f"--svg={picture}"]) == 0
-    assert "\x1b" not in capsys.readouterr().out
+    assert "\x1b" not in report("memory", path, f"--svg={picture}")
     text = picture.read_text()
     assert "<script>" not in text and "http" not in text.replace("http://www.w3.org/", "")
     root = ElementTree.fromstring(text)
     titles = {title.text for title in root.iter("{http://www.w3.org/2000/svg}title")}
     assert {"parameters: 1 kB at most", "gradients: 500 B at most", "backward, step 1"} <= titles
     assert "peak 3.12 kB (backward, step 1)" in text
-    assert main(["memory", str(path), str(path), f"--svg={picture}"]) == 2
+    report("memory", path, path, f"--svg={picture}", status=2)
 
 
 def _shared(levels: int) -> list[Any]:
@@ -169,22 +165,19 @@ class _Owned:
     ],
 )
 def test_invalid_snapshots(
-    content: Any, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    content: Any, why: str, tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = _write(tmp_path / "a.pickle", content)
     if isinstance(content, bytes):
         path.write_bytes(content)
-    assert main(["memory", str(path)]) == 2
-    assert why in capsys.readouterr().err
+    assert why in report.refused("memory", path)
     assert not (tmp_path / "owned").exists(), "a pickle was run"
 
 
 @pytest.mark.parametrize(("verb", "flag"), [("profile", "--profile"), ("memory", "--memory_snapshot")])
-def test_an_empty_folder_and_a_pipe(verb: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, str(tmp_path)]) == 2
-    assert f"{flag}=FOLDER writes them" in capsys.readouterr().err
+def test_an_empty_folder_and_a_pipe(verb: str, flag: str, tmp_path: Path, report: Report) -> None:
+    assert f"{flag}=FOLDER writes them" in report.refused(verb, tmp_path)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # which is not waited for
-    assert main([verb, str(pipe)]) == 2
-    assert "is a pipe" in capsys.readouterr().err
+    assert "is a pipe" in report.refused(verb, pipe)

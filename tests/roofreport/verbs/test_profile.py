@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from roofreport.cli import main
+from reports import Report
 
 _STEP = ("", 1, 100.0, 0.0)
 _PARTS = (
@@ -62,11 +62,10 @@ def _write(path: Path, profile: dict[str, Any]) -> Path:
     return path
 
 
-def _sections(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, list[list[str]]]:
+def _sections(report: Report, *arguments: object) -> dict[str, list[list[str]]]:
     """Rows by the first word after "The" of a title, cut where columns are."""
-    assert main(["profile", *map(str, arguments)]) == 0
     found: dict[str, list[list[str]]] = {}
-    for section in capsys.readouterr().out.split("\n\n"):
+    for section in report("profile", *arguments).split("\n\n"):
         title, *lines = section.splitlines()
         found[title] = [[cell for cell in line.split("  ") if cell.strip()] for line in lines]
     return {title: [[cell.strip() for cell in row] for row in rows] for title, rows in found.items()}
@@ -76,10 +75,10 @@ def _row(rows: list[list[str]], *names: str) -> list[str]:
     return next(row for row in rows if all(name in row for name in names))
 
 
-def test_the_five_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_five_questions(tmp_path: Path, report: Report) -> None:
     _write(tmp_path / "p" / "a.json", _profile())
     (tmp_path / "p" / "a.trace.json").write_text("{}")
-    found = _sections(capsys, tmp_path / "p")
+    found = _sections(report, tmp_path / "p")
     agreement = found["The profiler against the stopwatch"]
     assert _row(agreement, "step")[-6:] == ["100 ms", "102 ms", "-2.0 %", "yes", "90 ms", "+11.1 %"]
     assert _row(agreement, "forward")[-6:] == ["30 ms", "29 ms", "+3.4 %", "-", "25 ms", "+20.0 %"]
@@ -95,47 +94,43 @@ def test_the_five_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert _row(attention, "forward")[-4:] == ["3 ms", "9 ms", "1/3", "1/100"]
 
 
-def test_an_attention_alone_has_its_stages_as_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_attention_alone_has_its_stages_as_phases(tmp_path: Path, report: Report) -> None:
     stages = (_STEP, ("scores", 1, 40.0, 300.0), ("softmax", 1, 20.0, 100.0), ("weighted_sum", 1, 40.0, 300.0))
     modules = [_part(*stage) for stage in stages]
     path = _write(tmp_path / "p" / "a.json", _profile(modules=modules, phases=[]))
-    attention = _sections(capsys, path)["Softmax against the products of attention"]
+    attention = _sections(report, path)["Softmax against the products of attention"]
     assert [row[1:] for row in attention[2:]] == [["step", "20 ms", "80 ms", "1/4", "1/6"]]
 
 
 @pytest.mark.parametrize(("stopwatch", "agree"), [(95.3, "-"), (105.2, "yes"), (105.3, "no"), (191.0, "no")])
-def test_a_profiler_that_disagrees_is_seen(
-    stopwatch: float, agree: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_profiler_that_disagrees_is_seen(stopwatch: float, agree: str, tmp_path: Path, report: Report) -> None:
     path = _write(tmp_path / "p" / "a.json", _profile(stopwatch_ms=stopwatch, phases=[]))
-    assert _row(_sections(capsys, path)["The profiler against the stopwatch"], "step")[-3] == agree
+    assert _row(_sections(report, path)["The profiler against the stopwatch"], "step")[-3] == agree
 
 
-def test_two_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_stand_side_by_side(tmp_path: Path, report: Report) -> None:
     faster = _profile("step/d:2", profiled_ms=60.0)
     faster["kernels"][3]["total_ms"] = 20.0
     old = _write(tmp_path / "old" / "a.json", _profile())
     new = _write(tmp_path / "new" / "b.json", faster)
-    assert main(["profile", str(old), str(new), "--rows=1"]) == 0
-    out = capsys.readouterr().out
+    out = report("profile", old, new, "--rows=1")
     (line,) = [line for line in out.splitlines() if line.startswith("  aten::mm ") and "30 ms" in line]
     assert line.split()[1:] == ["70", "ms", "30", "ms", "-57.1", "%", "-40.0", "%"]
     assert "… and 4 more (--rows)" in out
 
 
-def test_a_flame_graph_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flame_graph_is_one_safe_file(tmp_path: Path, report: Report) -> None:
     parts = _profile()["modules"]
     parts[2]["path"] = "forward/<script>&\x07"
     path = _write(tmp_path / "p" / "a.json", _profile("<case>", modules=parts))
     picture = tmp_path / "a.svg"
-    assert main(["profile", str(path), f"--flame={picture}"]) == 0
-    capsys.readouterr()
+    report("profile", path, f"--flame={picture}")
     text = picture.read_text()
     assert "<script>" not in text and "http" not in text.replace("http://www.w3.org/", "")
     root = ElementTree.fromstring(text)
     titles = {one.text for one in root.iter() if one.tag.endswith("}title")}
     assert {"step: 100 ms, 100.0 %", "forward: 30 ms, 30.0 %"} <= titles
-    assert main(["profile", str(path), str(path), f"--flame={picture}"]) == 2
+    report("profile", path, path, f"--flame={picture}", status=2)
 
 
 @pytest.mark.parametrize(
@@ -148,14 +143,14 @@ def test_a_flame_graph_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFi
         ({"modules": _profile()["modules"][:1] * 2}, "parts of it, each once"),
     ],
 )
-def test_invalid_profiles(change: dict[str, Any], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_profiles(change: dict[str, Any], why: str, tmp_path: Path, report: Report) -> None:
     path = _write(tmp_path / "p" / "a.json", _profile(**change))
-    assert main(["profile", str(path)]) == 2
-    assert why in capsys.readouterr().err
+    assert why in report.refused("profile", path)
 
 
-def test_text_that_acts_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_that_acts_is_escaped(tmp_path: Path, report: Report) -> None:
     kernels = _profile()["kernels"]
     kernels[0]["name"] = "\x1b]0;owned\x07"
-    assert main(["profile", str(_write(tmp_path / "p" / "a.json", _profile("\x1b[2J", kernels=kernels)))]) == 0
-    assert not set(capsys.readouterr().out) & set("\x1b\x07")
+    assert not set(report("profile", _write(tmp_path / "p" / "a.json", _profile("\x1b[2J", kernels=kernels)))) & set(
+        "\x1b\x07"
+    )

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
-from roofreport.cli import main
+from reports import Report
 
 LATENCY = 20e-6  # s
 BANDWIDTH = 1e9  # B/s
@@ -40,17 +38,14 @@ def step(ranks: int, batch: int = 256, parallel: str = "ddp_flat", slower: float
     return builders.row(name, 1e3 * (computation + exposed * slower), **counters)
 
 
-def rows(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[list[dict[str, str]], str]:
+def rows(path: Path, report: Report, *more: str) -> tuple[list[dict[str, str]], str]:
     """Of the CSV, and the text for the terminal."""
-    assert main(["ranks", str(path), "--format=csv", *more]) == 0
-    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert main(["ranks", str(path), *more]) == 0
-    return table, " ".join(capsys.readouterr().out.split())
+    return report.rows("ranks", path, *more), " ".join(report("ranks", path, *more).split())
 
 
-def test_weak_scaling_of_a_ring(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weak_scaling_of_a_ring(tmp_path: Path, report: Report) -> None:
     path = builders.write_json(tmp_path / "a.json", [step(ranks) for ranks in (1, 2, 3, 4)])
-    found, text = rows(path, capsys, "--predict=64,3,1024")
+    found, text = rows(path, report, "--predict=64,3,1024")
     assert [(row["ranks"], row[""]) for row in found] == [
         *((str(ranks), "measured") for ranks in (1, 2, 3, 4)),
         ("64", "predicted"),
@@ -67,20 +62,18 @@ def test_weak_scaling_of_a_ring(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "left out of the fit is off by" in text
 
 
-def test_a_point_that_the_model_does_not_explain_shows_as_its_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_point_that_the_model_does_not_explain_shows_as_its_error(tmp_path: Path, report: Report) -> None:
     path = builders.write_json(tmp_path / "a.json", [step(2), step(3), step(4, slower=4.0)])
-    text = rows(path, capsys)[1]
+    text = rows(path, report)[1]
     error = float(text.partition("is off by ")[2].split(" ")[0])
     truth = COMPUTATION + (1 - HIDDEN) * ring(4) * 4
     assert error == pytest.approx(100 * ((COMPUTATION + (1 - HIDDEN) * ring(4)) / truth - 1), abs=0.1)
 
 
-def test_strong_scaling_by_batches_and_by_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strong_scaling_by_batches_and_by_tensors(tmp_path: Path, report: Report) -> None:
     halves = [step(ranks, batch=256 // ranks) for ranks in (1, 2, 4)]
     tensors = [step(ranks, parallel="tensor") for ranks in (1, 2, 4)]
-    found, text = rows(builders.write_json(tmp_path / "a.json", [*halves, *tensors]), capsys, "--predict=8")
+    found, text = rows(builders.write_json(tmp_path / "a.json", [*halves, *tensors]), report, "--predict=8")
     assert {row["scaling"] for row in found} == {"strong"}
     assert "batch 256 of all ranks" in text
     for row in found:
@@ -91,11 +84,11 @@ def test_strong_scaling_by_batches_and_by_tensors(tmp_path: Path, capsys: pytest
     assert "the error of the prediction is unknown" in text
 
 
-def test_noise_is_said_and_a_picture_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_noise_is_said_and_a_picture_written(tmp_path: Path, report: Report) -> None:
     noisy = step(2) | {"noisy": 1.0, "ci": 0.3}
     path = builders.write_json(tmp_path / "a.json", [step(1), noisy])
     picture = tmp_path / "ranks.svg"
-    found, text = rows(path, capsys, f"--svg={picture}")
+    found, text = rows(path, report, f"--svg={picture}")
     assert found[1][""] == "measured; noisy (ci 30 %)"
     assert len(found) == 2
     assert "no prediction without two numbers of ranks above 1" in text
@@ -112,8 +105,5 @@ def test_noise_is_said_and_a_picture_written(tmp_path: Path, capsys: pytest.Capt
         [step(1), step(2) | dict.fromkeys(("name", "run_name"), step(2)["name"].replace("ranks:2", "ranks:2x"))],
     ],
 )
-def test_without_two_numbers_of_ranks(
-    unusable: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["ranks", str(builders.write_json(tmp_path / "a.json", unusable))]) == 2
-    assert "--ranks=1,2,4" in capsys.readouterr().err
+def test_without_two_numbers_of_ranks(unusable: list[dict[str, Any]], tmp_path: Path, report: Report) -> None:
+    assert "--ranks=1,2,4" in report.refused("ranks", builders.write_json(tmp_path / "a.json", unusable))

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from roofreport.cli import main
-
-
-def _lines(capsys: pytest.CaptureFixture[str], *paths: Path) -> list[str]:
-    assert main(["summary", *map(str, paths)]) == 0
-    return capsys.readouterr().out.splitlines()
+from reports import Report
 
 
 def _rows() -> list[dict[str, object]]:
@@ -28,8 +23,8 @@ def _rows() -> list[dict[str, object]]:
     ]
 
 
-def test_the_three_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _lines(capsys, builders.write_json(tmp_path / "a.json", _rows()))
+def test_the_three_parts(tmp_path: Path, report: Report) -> None:
+    lines = report("summary", builders.write_json(tmp_path / "a.json", _rows())).splitlines()
     titles = [line for line in lines if line and not line.startswith(" ")]
     assert [title.split(" ")[0] for title in titles] == ["Fastest", "Which", "Growth"]
     fastest = next(line for line in lines if "matmul/dtype:fp32/n:256" in line)
@@ -47,41 +42,38 @@ def _changed(rows: list[dict[str, object]], part: str, **changes: float | None) 
     return [{key: value for key, value in row.items() if value is not None} for row in changed]
 
 
-def test_rows_whose_intervals_overlap_get_no_ranking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_whose_intervals_overlap_get_no_ranking(tmp_path: Path, report: Report) -> None:
     rows = _changed(_rows(), "eager", noisy=1.0, ci=1.1)
     rows = _changed(rows, "int8", samples=1.0, ci=None)
     path = builders.write_json(tmp_path / "a.json", rows)
-    out = "\n".join(_lines(capsys, path))
+    out = report("summary", path)
     assert "no ranking: eager: noisy (ci 110 %)" in out
     assert "no ranking: int8: 1 sample" in out
     assert "overhead-bound up to n=512; 4 of 4 points are noisy or have few samples" in out
     assert "2.00x" not in out
-    assert main(["table", str(path)]) == 0
-    out = capsys.readouterr().out
+    out = report("table", path)
     assert "fastest: matmul/dtype:fp32/n:256: no ranking: eager: noisy (ci 110 %)" in out
     assert "llama/new:8: no ranking: int8: 1 sample" in out
 
 
-def test_a_ranking_that_noise_does_not_explain_has_a_caveat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ranking_that_noise_does_not_explain_has_a_caveat(tmp_path: Path, report: Report) -> None:
     rows = _changed(_rows(), "eager", noisy=1.0, ci=0.2)
     rows = _changed(rows, "int8", samples=2.0, ci=None)
-    out = "\n".join(_lines(capsys, builders.write_json(tmp_path / "a.json", rows)))
+    out = report("summary", builders.write_json(tmp_path / "a.json", rows))
     assert "2.00x eager (eager: noisy (ci 20 %))" in out
     assert "2.00x the tokens/s of bf16 at 0.50 of its bytes (int8: 2 samples)" in out
 
 
 @pytest.mark.parametrize(("time", "said"), [(1.02, "no ranking: their intervals overlap"), (1.2, "1.20x eager")])
-def test_a_lead_within_the_intervals_is_none(
-    time: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lead_within_the_intervals_is_none(time: float, said: str, tmp_path: Path, report: Report) -> None:
     rows = [
         builders.row("norm/impl:eager/d:1", time, ci=0.02),
         builders.row("norm/impl:native/d:1", 1.0, ci=0.01),
     ]
-    assert said in "\n".join(_lines(capsys, builders.write_json(tmp_path / "a.json", rows)))
+    assert said in report("summary", builders.write_json(tmp_path / "a.json", rows))
 
 
-def test_several_files_are_processes_of_one_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_files_are_processes_of_one_machine(tmp_path: Path, report: Report) -> None:
     paths = [
         builders.write_json(
             tmp_path / f"{i}.json",
@@ -89,19 +81,15 @@ def test_several_files_are_processes_of_one_machine(tmp_path: Path, capsys: pyte
         )
         for i, time in enumerate((1.0, 1.5, 4.0))
     ]
-    (fastest,) = [line for line in _lines(capsys, *paths) if "norm/d:1" in line]
+    (fastest,) = [line for line in report("summary", *paths).splitlines() if "norm/d:1" in line]
     assert "native" in fastest and "1.5 ms" in fastest and "1.33x eager" in fastest
     elsewhere = builders.write_json(tmp_path / "other.json", host_name="elsewhere")
-    assert main(["summary", str(paths[0]), str(elsewhere)]) == 2
+    report("summary", paths[0], elsewhere, status=2)
 
 
-def test_nothing_to_choose_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["summary", str(builders.write_json(tmp_path / "a.json"))]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "no work was measured in two implementations" in captured.err
+def test_nothing_to_choose_from(tmp_path: Path, report: Report) -> None:
+    assert report("summary", builders.write_json(tmp_path / "a.json")) == ""
+    assert "no work was measured in two implementations" in report.error
     failed = builders.write_json(tmp_path / "b.json", [builders.error_row("a/n:1", "failed: no")])
-    assert main(["summary", str(failed)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert all("unknown families" in line for line in captured.err.splitlines())
+    assert report("summary", failed) == ""
+    assert all("unknown families" in line for line in report.error.splitlines())
