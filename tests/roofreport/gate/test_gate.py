@@ -15,7 +15,7 @@ import fake_roofbench
 import histories
 import pytest
 from builders import COPY, GEMV, MATMUL
-from roofreport.cli import main
+from reports import Report
 from roofreport.errors import UnusableInputError
 from roofreport.gate.verdicts import judge
 from roofreport.history.store import Store, open_store
@@ -28,8 +28,8 @@ def store(tmp_path: Path) -> Path:
     return histories.add(tmp_path / "history.db", range(NIGHTS), histories.rows())
 
 
-def _gate(store: Path, *more: str | Path) -> int:
-    return main(["gate", f"--store={store}", *map(str, more)])
+def _gate(report: Report, store: Path, *more: str | Path, status: int = 0) -> str:
+    return report("gate", f"--store={store}", *more, status=status)
 
 
 def _add(store: Path, night: int, **factors: float) -> None:
@@ -45,33 +45,29 @@ def _found(store: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("factor", "status", "found"), [(1.0, 0, {}), (1.1, 1, {GEMV: "slower"}), (0.8, 0, {GEMV: "faster"})]
 )
-def test_one_nightly_run(
-    store: Path, factor: float, status: int, found: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_nightly_run(store: Path, factor: float, status: int, found: dict[str, str], report: Report) -> None:
     _add(store, NIGHTS, gemv=factor)
     assert _found(store) == found
-    assert _gate(store) == status
-    out = capsys.readouterr().out
+    out = _gate(report, store, status=status)
     assert ("3 cases, time: nothing to say" in out) == (not found)
     for case, kind in found.items():
         assert any(line.split()[:2] == [kind.upper(), case] for line in out.splitlines())
         assert f"1 {kind.upper()}" in out
 
 
-def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, report: Report) -> None:
     for night in range(NIGHTS, NIGHTS + 8):
         _add(store, night, copy=1.03)
-    assert _gate(store) == 1
-    out = capsys.readouterr().out
+    out = _gate(report, store, status=1)
     assert "DRIFT" in out
     assert f"c0ffee{NIGHTS}" in out or f"c0ffee{NIGHTS - 1}" in out or f"c0ffee{NIGHTS + 1}" in out
-    assert main(["accept", "copy/*", f"--store={store}", f"--since=c0ffee{NIGHTS}", "--why=it checks now"]) == 0
-    assert _gate(store) == 0
+    report("accept", "copy/*", f"--store={store}", f"--since=c0ffee{NIGHTS}", "--why=it checks now")
+    _gate(report, store)
     with open_store(str(store)) as opened:
         assert [one.why for one in opened.annotations()] == ["it checks now"]
     # An accepted level is the reference from then on.
     _add(store, NIGHTS + 8, copy=1.2)
-    assert _gate(store) == 1
+    _gate(report, store, status=1)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +78,14 @@ def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, capsys: pytest.Ca
         ("copy/*", "2026-01-05", " ", "--why is empty"),
     ],
 )
-def test_accept_refuses(
-    store: Path, series: str, since: str, why: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["accept", series, f"--store={store}", f"--since={since}", f"--why={why}"]) == 2
-    assert said in capsys.readouterr().err
+def test_accept_refuses(store: Path, series: str, since: str, why: str, said: str, report: Report) -> None:
+    report("accept", series, f"--store={store}", f"--since={since}", f"--why={why}", status=2)
+    assert said in report.error
     with open_store(str(store)) as opened:
         assert not opened.annotations()
 
 
-def test_failed_vanished_ambiguous_and_new_cases(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_vanished_ambiguous_and_new_cases(store: Path, report: Report) -> None:
     def tonight(_: int, chance: random.Random) -> list[dict[str, Any]]:
         return [
             builders.error_row(MATMUL, "wrong result"),
@@ -101,8 +95,7 @@ def test_failed_vanished_ambiguous_and_new_cases(store: Path, capsys: pytest.Cap
 
     histories.add(store, [NIGHTS], tonight)
     assert _found(store) == {MATMUL: "failed", GEMV: "vanished", COPY: "ambiguous", "x/n:1": "new"}
-    assert _gate(store) == 1
-    assert "wrong result" in capsys.readouterr().out
+    assert "wrong result" in _gate(report, store, status=1)
     histories.add(store, [NIGHTS + 1], lambda night, chance: tonight(night, chance)[1:2])
     assert _found(store) == {MATMUL: "vanished", GEMV: "vanished", COPY: "ambiguous", "x/n:1": "vanished"}
 
@@ -117,7 +110,7 @@ def test_failed_vanished_ambiguous_and_new_cases(store: Path, capsys: pytest.Cap
     ],
 )
 def test_readings_that_distrust_themselves_are_no_part_of_a_verdict(
-    tmp_path: Path, said: dict[str, Any], doubt: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, said: dict[str, Any], doubt: str, report: Report
 ) -> None:
     def of_night(factor: float, doubtful: bool) -> histories.Rows:
         rows = histories.rows({GEMV: factor}, names=["other/n:1"])
@@ -129,22 +122,21 @@ def test_readings_that_distrust_themselves_are_no_part_of_a_verdict(
     for night in range(NIGHTS):  # a fence around all of them would hold a slowdown of 50 %
         histories.add(store, [night], of_night(*((1.0, False) if night % 3 else (3.0, True))))
     histories.add(store, [NIGHTS], of_night(1.5, True))
-    assert _gate(store) == 0
-    out = capsys.readouterr().out
+    out = _gate(report, store)
     assert f"AMBIGUOUS  {GEMV}" in out and f"not judged: {doubt}" in out and "1 AMBIGUOUS" in out
-    assert _gate(store, histories.result(tmp_path / "1.json", NIGHTS + 1, of_night(1.5, True))) == 0
-    assert _gate(store, histories.result(tmp_path / "1.json", NIGHTS + 1, of_night(1.5, False))) == 1
+    _gate(report, store, histories.result(tmp_path / "1.json", NIGHTS + 1, of_night(1.5, True)))
+    _gate(report, store, histories.result(tmp_path / "1.json", NIGHTS + 1, of_night(1.5, False)), status=1)
     # One process that counts is a night.
     for process, doubtful in enumerate((True, True, False)):
         path = histories.result(tmp_path / "1.json", NIGHTS + 2, of_night(1.5 if doubtful else 1.0, doubtful))
         path.write_text(path.read_text().replace("T00:00:00", f"T0{process}:00:00"))
-        main(["history", "add", str(path), f"--store={store}"])
+        report("history", "add", path, f"--store={store}")
     assert _found(store) == {}
 
 
 @pytest.mark.parametrize("row", [None, builders.error_row(GEMV, "predicted to take 6.5 s")])
 def test_a_vanished_case_is_an_alarm_until_it_is_accepted(
-    store: Path, tmp_path: Path, row: dict[str, Any] | None, capsys: pytest.CaptureFixture[str]
+    store: Path, tmp_path: Path, row: dict[str, Any] | None, report: Report
 ) -> None:
     def tonight(night: int, chance: random.Random) -> list[dict[str, Any]]:
         kept = [dict(one) for one in histories.rows()(night, chance) if not one["name"].startswith("gemv")]
@@ -152,16 +144,15 @@ def test_a_vanished_case_is_an_alarm_until_it_is_accepted(
 
     histories.add(store, range(NIGHTS, NIGHTS + 8), tonight)
     xml = tmp_path / "gate.xml"
-    assert _gate(store, f"--junit={xml}") == 1
-    out = capsys.readouterr().out
+    out = _gate(report, store, f"--junit={xml}", status=1)
     assert "VANISHED" in out and "2026-01-31" in out
     assert "tools/report accept" in xml.read_text() and 'failures="1"' in xml.read_text()
     accept = ["accept", GEMV, f"--store={store}", f"--since=c0ffee{NIGHTS}", "--why=replaced"]
-    assert main(accept) == 0
-    assert _gate(store) == 0
+    report(*accept)
+    _gate(report, store)
 
 
-def test_a_run_of_a_few_cases_makes_no_others_vanish(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_a_few_cases_makes_no_others_vanish(store: Path, report: Report) -> None:
     def ad_hoc(night: int, name: str, factor: float, filter_: str) -> None:
         def rows(number: int, chance: random.Random) -> list[dict[str, Any]]:
             all_rows = histories.rows({name: factor})(number, chance)
@@ -173,8 +164,7 @@ def test_a_run_of_a_few_cases_makes_no_others_vanish(store: Path, capsys: pytest
     _add(store, NIGHTS, gemv=1.2)
     ad_hoc(NIGHTS + 1, COPY, 1.3, "^copy/ *")
     assert _found(store) == {COPY: "slower", GEMV: "slower"}, "each in the newest night that covers it"
-    assert _gate(store) == 1
-    out = capsys.readouterr().out
+    out = _gate(report, store, status=1)
     assert "1 case, time: 1 SLOWER" in out and "2 cases, time: 1 SLOWER" in out
     # A case has vanished from a selection that had it.
     ad_hoc(NIGHTS + 2, COPY, 1.0, "^(copy|matmul)/")
@@ -186,45 +176,39 @@ def test_a_run_of_a_few_cases_makes_no_others_vanish(store: Path, capsys: pytest
     histories.add(store, [NIGHTS + 6], lambda night, chance: histories.rows()(night, chance)[:2])
     assert _found(store) == {COPY: "vanished"}
     tonight = histories.result(store.parent / "1.json", NIGHTS + 7, histories.rows(), command_line="x --axis=n=1")
-    capsys.readouterr()
-    assert _gate(store, tonight) == 0
-    assert "3 cases, time: nothing to say" in capsys.readouterr().out
+    assert "3 cases, time: nothing to say" in _gate(report, store, tonight)
 
 
-def test_the_gate_says_when_it_begins_to_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gate_says_when_it_begins_to_judge(tmp_path: Path, report: Report) -> None:
     store = histories.add(tmp_path / "history.db", range(3), histories.rows())
-    assert _gate(store) == 0
     said = "too young to be judged: 3 of 6 nights; the gate begins to judge in 3 more nights"
-    assert f"note: {said}" in capsys.readouterr().out
+    assert f"note: {said}" in _gate(report, store)
     histories.add(store, range(3, 6), histories.rows(names=["new/n:1"]))
-    assert _gate(store) == 0
-    assert "note: cases that are too young to be judged: new/n:1 (3 of 6 nights)" in capsys.readouterr().out
+    assert "note: cases that are too young to be judged: new/n:1 (3 of 6 nights)" in _gate(report, store)
     _add(store, 6, gemv=1.2)
     assert _found(store)[GEMV] == "slower"
 
 
-def test_a_new_toolchain_begins_new_series(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_toolchain_begins_new_series(store: Path, report: Report) -> None:
     histories.add(store, [NIGHTS], histories.rows({GEMV: 1.5}), torch_version="9.9.0")
-    assert _gate(store) == 0
-    out = capsys.readouterr().out
+    out = _gate(report, store)
     assert "3 NEW" in out
     assert "torch_version 9.9.0, was 2.11.0" in out
 
 
-def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, report: Report) -> None:
     slow = histories.result(tmp_path / "slow.json", NIGHTS, histories.rows({GEMV: 1.2}))
-    assert _gate(store, slow) == 1
-    assert _gate(store) == 0
-    main(["history", "add", str(slow), f"--store={store}"])
-    assert _gate(store, slow) == 1
+    _gate(report, store, slow, status=1)
+    _gate(report, store)
+    report("history", "add", slow, f"--store={store}")
+    _gate(report, store, slow, status=1)
     # An earlier nightly run is judged by the data of its time.
     _add(store, NIGHTS + 1)
-    assert _gate(store) == 0
-    assert _gate(store, slow) == 1
+    _gate(report, store)
+    _gate(report, store, slow, status=1)
     other = histories.result(tmp_path / "other.json", NIGHTS, histories.rows(), device="Another CPU")
-    capsys.readouterr()
-    assert _gate(store, slow, other) == 2
-    assert "different machines" in capsys.readouterr().err
+    _gate(report, store, slow, other, status=2)
+    assert "different machines" in report.error
 
 
 def test_slow_memory_of_the_machine_is_not_a_finding(tmp_path: Path) -> None:
@@ -255,14 +239,13 @@ def _programs(tmp_path: Path, factor: float) -> tuple[str, str]:
 @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.1, 1)])
 @pytest.mark.parametrize("against", ["base", "itself"])
 def test_a_second_run_decides(
-    store: Path, tmp_path: Path, factor: float, status: int, against: str, capsys: pytest.CaptureFixture[str]
+    store: Path, tmp_path: Path, factor: float, status: int, against: str, report: Report
 ) -> None:
     _add(store, NIGHTS, gemv=1.1)
     good, new = _programs(tmp_path, factor)
-    base = [f"--base={good}"] if against == "base" else []
-    state = tmp_path / "state"
-    assert _gate(store, f"--binary={new}", *base, f"--state={state}", "--budget=60s", "--pairs=12") == status
-    out = capsys.readouterr().out
+    flags = [f"--binary={new}", f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12"]
+    flags += [f"--base={good}"] if against == "base" else []
+    out = _gate(report, store, *flags, status=status)
     assert ("not confirmed" in out) == (status == 0)
     assert ("A B B A against the last good build" in out) == (against == "base")
     with open_store(str(store)) as opened:
@@ -274,23 +257,23 @@ def test_a_second_run_decides(
     assert _found(store) == {}
 
 
-def test_a_second_run_confirms_what_is_near_its_fence(store: Path, tmp_path: Path) -> None:
+def test_a_second_run_confirms_what_is_near_its_fence(store: Path, tmp_path: Path, report: Report) -> None:
     _add(store, NIGHTS, gemv=1.045)
     assert _found(store) == {}, "too near without a second run"
     good, new = _programs(tmp_path, 1.045)
     again = [f"--binary={new}", f"--base={good}", "--budget=60s", "--pairs=30"]
     tonight = histories.result(tmp_path / "1.json", NIGHTS + 1, histories.rows({GEMV: 1.045}))
-    assert _gate(store, *again, f"--state={tmp_path / '1'}", tonight) == 1
+    _gate(report, store, *again, f"--state={tmp_path / '1'}", tonight, status=1)
     assert _found(store) == {}, "of a night that is not in the history"
-    assert _gate(store, *again, f"--state={tmp_path / '2'}") == 1
+    _gate(report, store, *again, f"--state={tmp_path / '2'}", status=1)
     assert _found(store) == {GEMV: "slower"}
-    assert _gate(store, *again, f"--state={tmp_path / '2'}") == 1
+    _gate(report, store, *again, f"--state={tmp_path / '2'}", status=1)
     with open_store(str(store)) as opened:
         assert len(opened.annotations()) == 1, "the same verdict is kept once"
 
 
 def test_a_verdict_that_cannot_be_kept_stands(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Report
 ) -> None:
     def refuse(*_: object) -> None:
         raise UnusableInputError("the disk is full")
@@ -298,12 +281,11 @@ def test_a_verdict_that_cannot_be_kept_stands(
     _add(store, NIGHTS, gemv=1.1)
     good, new = _programs(tmp_path, 1.1)
     monkeypatch.setattr(Store, "accept", refuse)
-    assert _gate(store, f"--binary={new}", f"--base={good}", f"--state={tmp_path / '1'}", "--pairs=12") == 1
-    out = capsys.readouterr().out
+    out = _gate(report, store, f"--binary={new}", f"--base={good}", f"--state={tmp_path / '1'}", "--pairs=12", status=1)
     assert "1 SLOWER" in out and "note: the site does not show what the second run said: the disk is full" in out
 
 
-def test_a_confirmed_slowdown_has_profiles_of_both_programs(store: Path, tmp_path: Path) -> None:
+def test_a_confirmed_slowdown_has_profiles_of_both_programs(store: Path, tmp_path: Path, report: Report) -> None:
     _add(store, NIGHTS, gemv=1.1, matmul=1.1, copy=1.1)
     cases = ",".join(f"{name}:{time}" for name, time in builders.TIMES.items())
     good, new = (
@@ -313,7 +295,7 @@ def test_a_confirmed_slowdown_has_profiles_of_both_programs(store: Path, tmp_pat
     flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12"]
     for written in (tmp_path / name for name in ("gate.json", "gate.md")):
         flags.append(f"--{written.suffix[1:].replace('md', 'markdown')}={written}")
-    assert _gate(store, f"--binary={new}", f"--base={good}", "--profile", *flags) == 1
+    _gate(report, store, f"--binary={new}", f"--base={good}", "--profile", *flags, status=1)
     (night,) = json.loads((tmp_path / "gate.json").read_text())["nights"]
     profiles = {one["case"]: one["profile"] for one in night["found"]}
     assert set(profiles) == set(builders.TIMES)
@@ -334,7 +316,7 @@ def test_a_confirmed_slowdown_has_profiles_of_both_programs(store: Path, tmp_pat
     ],
 )
 def test_a_profile_that_fails_says_why_and_costs_no_more(
-    store: Path, tmp_path: Path, before: str, flags: str, why: str
+    store: Path, tmp_path: Path, before: str, flags: str, why: str, report: Report
 ) -> None:
     _add(store, NIGHTS, gemv=1.1)
     case = f"{GEMV}:1.0"
@@ -343,17 +325,17 @@ def test_a_profile_that_fails_says_why_and_costs_no_more(
     good = fake_roofbench.script(tmp_path / "good", case, tmp_path / "runs", before=only_then, flags=flags)
     written = tmp_path / "gate.json"
     again = [f"--binary={new}", f"--base={good}", f"--state={tmp_path / 'state'}", "--pairs=12"]
-    assert _gate(store, *again, "--profile", f"--json={written}") == 1
+    _gate(report, store, *again, "--profile", f"--json={written}", status=1)
     (found,) = json.loads(written.read_text())["nights"][0]["found"]
     assert found["profile"].startswith("no profile: ") and why in found["profile"]
     assert found["second_run"] == "confirmed" and _found(store) == {GEMV: "slower"}
 
 
-def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, report: Report) -> None:
     _add(store, NIGHTS, gemv=1.2)
     _, new = _programs(tmp_path, 1.0)
-    assert _gate(store, f"--binary={new} --device=Other", f"--state={tmp_path / 'state'}") == 1
-    assert "nothing was run again: this machine (Other" in capsys.readouterr().out
+    out = _gate(report, store, f"--binary={new} --device=Other", f"--state={tmp_path / 'state'}", status=1)
+    assert "nothing was run again: this machine (Other" in out
 
 
 @pytest.mark.parametrize(
@@ -365,16 +347,14 @@ def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys
         ("--store=FOLDER/none.db", "there is no history yet"),
     ],
 )
-def test_the_gate_refuses(
-    flags: str, said: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _gate(store, *flags.replace("FOLDER", str(tmp_path)).split()) == 2
-    assert said in capsys.readouterr().err
+def test_the_gate_refuses(flags: str, said: str, store: Path, tmp_path: Path, report: Report) -> None:
+    _gate(report, store, *flags.replace("FOLDER", str(tmp_path)).split(), status=2)
+    assert said in report.error
 
 
-def test_json(store: Path, tmp_path: Path) -> None:
+def test_json(store: Path, tmp_path: Path, report: Report) -> None:
     _add(store, NIGHTS, gemv=1.2)
-    assert _gate(store, f"--json={tmp_path / 'gate.json'}") == 1
+    _gate(report, store, f"--json={tmp_path / 'gate.json'}", status=1)
     document = json.loads((tmp_path / "gate.json").read_text())
     assert document["alarm"] is True
     (night,) = document["nights"]
