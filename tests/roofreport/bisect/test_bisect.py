@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import scratch_repository
 from roofreport.bisect.repository import Recipe, Repository
 from roofreport.cli import main
 from roofreport.site.data import commit_log
-from scratch_repository import BUILD, CASE, PROGRAM, Scratch
+from scratch_repository import BUILD, CASE, PROGRAM, Scratch, git
 
 
 def _made(tmp_path: Path, count: int, plant: int, broken: int | None = None) -> Scratch:
@@ -71,9 +70,7 @@ def test_a_subject_is_no_commit(tmp_path: Path) -> None:
     made = _made(tmp_path, 1, 0)
     subjects = ["a\u2028--orphan b", "a\x0c--detach", "a\x85" + "0" * 40 + " b", ""]
     for subject in subjects:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-        command = ["git", *identity, "-C", str(made.path), "commit", "--quiet", "--allow-empty"]
-        subprocess.run([*command, "--allow-empty-message", "-m", subject], check=True)
+        git(made.path, "commit", "--quiet", "--allow-empty", "--allow-empty-message", "-m", subject)
     repository = Repository(made.path, tmp_path / "state", Recipe(BUILD, PROGRAM))
     found = repository.between(repository.commit("good"), repository.commit("HEAD"))
     assert [commit.subject for commit in found] == ["Change 0", *subjects]
@@ -83,17 +80,15 @@ def test_a_subject_is_no_commit(tmp_path: Path) -> None:
 def test_a_signed_commit_is_one_commit(tmp_path: Path) -> None:
     """Where the user's settings show signatures, of which the branch says what it wants."""
     made = _made(tmp_path, 2, 1)
-    git = ["git", "-C", str(made.path)]
-    plain = subprocess.run([*git, "cat-file", "commit", "HEAD"], check=True, capture_output=True, text=True).stdout
+    plain = git(made.path, "cat-file", "commit", "HEAD")
     signed = re.sub("(?m)^(committer .*)$", r"\1\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x", plain, count=1)
-    write = subprocess.run([*git, "hash-object", "-t", "commit", "-w", "--stdin"], input=signed, check=True,
-                           capture_output=True, text=True)  # fmt: skip
-    subprocess.run([*git, "reset", "--quiet", "--hard", write.stdout.strip()], check=True)
+    written = git(made.path, "hash-object", "-t", "commit", "-w", "--stdin", given=f"{signed}\n")
+    git(made.path, "reset", "--quiet", "--hard", written)
     speaker = tmp_path / "gpg"
     speaker.write_text("#!/bin/sh\necho good: no, bad >&2\n")
     speaker.chmod(0o755)
     for name, value in (("log.showSignature", "true"), ("gpg.program", speaker)):
-        subprocess.run([*git, "config", name, value], check=True)
+        git(made.path, "config", name, str(value))
     repository = Repository(made.path, tmp_path / "state", Recipe(BUILD, PROGRAM))
     last = repository.commit("HEAD")
     found = repository.between(repository.commit("good"), last)

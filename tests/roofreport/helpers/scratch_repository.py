@@ -22,22 +22,23 @@ class Scratch:
     planted: str
 
 
+def git(path: Path, *arguments: str, given: str | None = None) -> str:
+    """Its output. `given`: its standard input."""
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    command = ["git", *identity, "-C", str(path), *arguments]
+    return subprocess.run(command, input=given, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def make(path: Path, count: int, plant: int, broken: int | None, starter: str, slow: str = "1.1") -> Scratch:
     """`count` commits after the good one; from number `plant` on, the file work contains `slow` in place of 1."""
     path.mkdir()
-
-    def git(*arguments: str) -> str:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-        command = ["git", *identity, "-C", str(path), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    git("init", "--quiet")
+    git(path, "init", "--quiet")
     (path / PROGRAM).write_text(starter)
     (path / PROGRAM).chmod(0o755)
     (path / "work").write_text("1\n")
-    git("add", ".")
-    git("commit", "--quiet", "-m", "Begin")
-    git("tag", "good")
+    git(path, "add", ".")
+    git(path, "commit", "--quiet", "-m", "Begin")
+    git(path, "tag", "good")
     commits = []
     for number in range(count):
         (path / "notes").write_text(f"{number}\n")
@@ -47,9 +48,9 @@ def make(path: Path, count: int, plant: int, broken: int | None, starter: str, s
             (path / "broken").touch()
         elif (path / "broken").exists():
             (path / "broken").unlink()
-        git("add", "--all")
-        git("commit", "--quiet", "-m", f"Change {number}")
-        commits.append(git("rev-parse", "HEAD"))
+        git(path, "add", "--all")
+        git(path, "commit", "--quiet", "-m", f"Change {number}")
+        commits.append(git(path, "rev-parse", "HEAD"))
     return Scratch(path, commits, commits[plant])
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from playwright.sync_api import Browser, Page
 from roofreport.cli import main
 from roofreport.history import tables
 from roofreport.history.store import open_store
+from scratch_repository import git
 
 # On a machine that does much else. Nothing waits that long where all is well.
 PATIENCE_MS = 120_000
@@ -103,16 +103,15 @@ def plain(folder: Path) -> Site:
 
 
 def _commit(repository: Path, message: str) -> str:
-    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@example.com"]
-    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", message], check=True)
-    done = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    git(repository, "commit", "--quiet", "--allow-empty", "-m", message)
+    return git(repository, "rev-parse", "HEAD")
 
 
 def hostile(folder: Path) -> Site:
     """Every name in it is one of HOSTILE: of cases, machine, commit, reason, file, annotation, counter, context."""
     repository = folder / "repository"
-    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    repository.mkdir()
+    git(repository, "init", "--quiet")
     store = folder / "history.db"
     image = HOSTILE[0]
     # Readers reject names with control characters and long names; a database written by another program may contain
