@@ -6,8 +6,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -92,19 +90,6 @@ def test_a_run_without_arithmetic_or_roofs_has_a_page(tmp_path: Path) -> None:
     header["context"] = {key: header["context"][key] for key in ("roofbench_version", "device_kind", "device")}
     path.write_text(builders.journal_text(header))
     assert "0 cases" in page.render(load(path))
-
-
-def test_it_imports_nothing_heavy(tmp_path: Path) -> None:
-    """tools/bench ends with it."""
-    path = builders.write_json(tmp_path / "run.json")
-    arguments = ["roofline", str(path), f"--html={tmp_path / 'page.html'}"]
-    code = (
-        f"import sys; from roofreport.cli import main; main({arguments!r});"
-        "print([name for name in ('scipy', 'torch', 'bokeh') if name in sys.modules])"
-    )
-    tools = builders.ROOT / "tools"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tools)
-    assert done.stdout.strip() == "[]"
 
 
 _NAMES = [*builders.TIMES, *builders.HOSTILE, "huge/n:1"]
