@@ -46,6 +46,14 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
+// Calls body(i, count) for the first element of each vector of a range, in which `count` elements are left. Bodies
+// capture by value: by reference, they load pointers and constants again after each store.
+template <typename Body>
+HWY_INLINE void ForEachVector(Range range, Body body) {
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += FloatLanes()) body(i, end - i);
+}
+
 // Φ(x), and exp(-x²/2), from which it is computed.
 struct Normal {
   FloatVec share;
@@ -69,82 +77,70 @@ HWY_INLINE Normal NormalAt(FloatVec x) {
 
 template <typename T>
 HWY_INLINE void Portable(const Gelu<T>& work, Range range) {
-  const std::size_t lanes = FloatLanes();
-  const auto end = static_cast<std::size_t>(range.end);
-  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    const FloatVec x = LoadSome(work.x + i, end - i);
-    StoreSome(hn::Mul(x, NormalAt(x).share), work.y + i, end - i);
-  }
+  ForEachVector(range, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const FloatVec x = LoadSome(work.x + i, count);
+    StoreSome(hn::Mul(x, NormalAt(x).share), work.y + i, count);
+  });
 }
 
 template <typename T>
 HWY_INLINE void Portable(const GeluGradient<T>& work, Range range) {
   const FloatVec density = hn::Set(FloatTag(), 0.398942280401432678F);  // 1 / sqrt(2π)
-  const std::size_t lanes = FloatLanes();
-  const auto end = static_cast<std::size_t>(range.end);
-  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    const FloatVec x = LoadSome(work.x + i, end - i);
+  ForEachVector(range, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const FloatVec x = LoadSome(work.x + i, count);
     const Normal normal = NormalAt(x);
     const FloatVec slope = hn::MulAdd(hn::Mul(x, density), normal.exponential, normal.share);
-    StoreSome(hn::Mul(LoadSome(work.dy + i, end - i), slope), work.dx + i, end - i);
-  }
+    StoreSome(hn::Mul(LoadSome(work.dy + i, count), slope), work.dx + i, count);
+  });
 }
 
 template <typename T>
 HWY_INLINE void Portable(const SiluMulGradient<T>& work, Range range) {
   const FloatVec one = hn::Set(FloatTag(), 1.0F);
-  const std::size_t lanes = FloatLanes();
-  const auto end = static_cast<std::size_t>(range.end);
-  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    const FloatVec gate = LoadSome(work.gate + i, end - i);
-    const FloatVec up = LoadSome(work.up + i, end - i);
-    const FloatVec dy = LoadSome(work.dy + i, end - i);
+  ForEachVector(range, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const FloatVec gate = LoadSome(work.gate + i, count);
+    const FloatVec up = LoadSome(work.up + i, count);
+    const FloatVec dy = LoadSome(work.dy + i, count);
     const FloatVec sigmoid = hn::Div(one, OnePlusExp(hn::Neg(gate)));
     const FloatVec silu = hn::Mul(gate, sigmoid);
     const FloatVec slope = hn::MulAdd(silu, hn::Sub(one, sigmoid), sigmoid);
-    StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, end - i);
-    StoreSome(hn::Mul(dy, silu), work.d_up + i, end - i);
-  }
+    StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, count);
+    StoreSome(hn::Mul(dy, silu), work.d_up + i, count);
+  });
 }
 
 template <typename X, typename Y>
 HWY_INLINE void Portable(const SiluMul<X, Y>& work, Range range) {
-  const std::size_t lanes = FloatLanes();
-  const auto end = static_cast<std::size_t>(range.end);
-  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    const FloatVec gate = LoadSome(work.gate + i, end - i);
+  ForEachVector(range, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const FloatVec gate = LoadSome(work.gate + i, count);
     const FloatVec silu = hn::Div(gate, OnePlusExp(hn::Neg(gate)));
-    StoreSome(hn::Mul(silu, LoadSome(work.up + i, end - i)), work.y + i, end - i);
-  }
+    StoreSome(hn::Mul(silu, LoadSome(work.up + i, count)), work.y + i, count);
+  });
 }
 
 template <typename T>
 HWY_INLINE void Portable(const GeluTanhMul<T>& work, Range range) {
   const FloatTag d;
-  const std::size_t lanes = FloatLanes();
   constexpr float kTwice = 1.5957691216057308F;  // 2 · sqrt(2/π)
   const FloatVec linear = hn::Set(d, -kTwice);
   const FloatVec cubic = hn::Set(d, -kTwice * 0.044715F);
-  const auto end = static_cast<std::size_t>(range.end);
-  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    const FloatVec x = LoadSome(work.gate + i, end - i);
+  ForEachVector(range, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const FloatVec x = LoadSome(work.gate + i, count);
     const FloatVec minus_2u = hn::Mul(x, hn::MulAdd(hn::Mul(x, x), cubic, linear));
-    StoreSome(hn::Mul(hn::Div(x, OnePlusExp(minus_2u)), LoadSome(work.up + i, end - i)), work.y + i, end - i);
-  }
+    StoreSome(hn::Mul(hn::Div(x, OnePlusExp(minus_2u)), LoadSome(work.up + i, count)), work.y + i, count);
+  });
 }
 
 HWY_INLINE void Portable(const SoftCap& work, Range range) {
   const FloatTag d;
-  const std::size_t lanes = FloatLanes();
   const FloatVec cap = hn::Set(d, work.cap);
   const FloatVec share = hn::Set(d, work.scale / work.cap);
-  const auto end = static_cast<std::size_t>(range.end);
-  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    const FloatVec x = LoadSome(work.x + i, end - i);
+  ForEachVector(range, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const FloatVec x = LoadSome(work.x + i, count);
     // Highway's function turns a NaN into a number.
     const FloatVec bent = hn::Mul(cap, hn::Tanh(d, hn::Mul(x, share)));
-    StoreSome(hn::IfThenElse(hn::IsNaN(x), x, bent), work.y + i, end - i);
-  }
+    StoreSome(hn::IfThenElse(hn::IsNaN(x), x, bent), work.y + i, count);
+  });
 }
 
 ROOFBENCH_HIGHWAY_INSTANCES(Portable, Gelu)
