@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import subprocess
 from pathlib import Path
@@ -85,11 +83,12 @@ def test_names_with_parts(pattern: str, name: str, fits: bool) -> None:
     assert contract._pattern(pattern).matches(name) is fits
 
 
-def test_every_metric_with_a_direction_has_a_threshold() -> None:
+def test_every_metric_with_a_direction_has_its_sign_and_a_threshold() -> None:
     for row in contract.packaged().counters:
         assert row.practical >= 0
-        if row.better is not Better.NEITHER and row.noisy:
-            assert row.practical > 0, row.name
+        if row.better is not Better.NEITHER:
+            assert row.worse(row.sign), row.name
+            assert row.practical > 0 or not row.noisy, row.name
 
 
 def _foreign() -> dict[str, Any]:
@@ -130,7 +129,7 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_a_foreign_family_is_tabled(foreign: Path, report: Report) -> None:
-    rows = list(csv.DictReader(io.StringIO(report("table", foreign, "--columns=case,median,frobs/s", "--format=csv"))))
+    rows = report.rows("table", foreign, "--columns=case,median,frobs/s")
     assert len(rows) == 8
     assert float(rows[0]["frobs/s"]) == pytest.approx(1e6 / 8)
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -111,7 +109,7 @@ def test_points_are_relative_to_the_base_of_their_sweep(tmp_path: Path, report: 
     ]
     context = {"contract": json.dumps(builders.contract(builders.family("mlp", builders.axis("d"), growth={"d": 2.0})))}
     path = builders.write_json(tmp_path / "a.json", rows, **context)
-    points = list(csv.DictReader(io.StringIO(report("scaling", path, "--points", "--format=csv"))))
+    points = report.rows("scaling", path, "--points")
     columns = ("value", "x value", "time", "x time", "x forward", "expected")
     assert [[float(point[column]) for column in columns] for point in points] == [
         pytest.approx([256, 1, 1e-3, 1, 1, 1]),

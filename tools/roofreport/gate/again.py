@@ -19,7 +19,7 @@ from roofreport.gate.nightly_runs import roof_rate
 from roofreport.gate.standing import Standing
 from roofreport.gate.verdicts import Finding, Suspect, is_far
 from roofreport.history.records import CONFIRMED, DISMISSED, machine_of
-from roofreport.io.contract import Better, Metric
+from roofreport.io.contract import Metric
 from roofreport.io.doubts import doubt
 from roofreport.io.load import load
 from roofreport.io.result import Case, Result, State
@@ -125,7 +125,7 @@ def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> 
     value = case.value(metric.name)
     if value is None or value <= 0:
         return None
-    log = (-1.0 if metric.better is Better.HIGHER else 1.0) * math.log(value)
+    log = metric.sign * math.log(value)
     follows = stands.follows
     rate = _pace(case, list(cases.values()) if follows.column else [])
     return log if math.isnan(rate) or not follows.share else log + follows.share * (rate - follows.level)

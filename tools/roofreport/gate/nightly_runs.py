@@ -19,7 +19,7 @@ from roofreport.gate import standing
 from roofreport.gate.standing import History
 from roofreport.history import document as documents
 from roofreport.history.records import Environment, Reading, Run, Series, by_environment
-from roofreport.io.contract import Better, Metric
+from roofreport.io.contract import Metric
 from roofreport.io.result import State
 from roofreport.text import printable
 
@@ -126,12 +126,11 @@ class NightlyRuns:
         shape = (len(self.runs), len(self.series))
         logs, rates = np.full(shape, np.nan), np.full(shape, np.nan)
         follows_memory = np.zeros(len(self.series), dtype=np.bool_)
-        sign = -1.0 if self.metric.better is Better.HIGHER else 1.0
         for column, readings in enumerate(self.readings):
             for row, reading in readings.items():
                 value = reading.value
                 if value is not None and counts(reading, self.metric) and 0 < value < math.inf:
-                    logs[row, column] = sign * math.log(value)
+                    logs[row, column] = self.metric.sign * math.log(value)
                 if self.metric.noisy:
                     rate, of_memory = roof_rate(reading.counters)
                     rates[row, column] = rate

@@ -13,7 +13,7 @@ from roofreport import units
 from roofreport.gate import kept, nightly_runs
 from roofreport.gate.nightly_runs import NightlyRuns, is_measured
 from roofreport.gate.standing import FENCE_NIGHTS, Standing, standing_of
-from roofreport.io.contract import TIME, Better, packaged
+from roofreport.io.contract import TIME, packaged
 from roofreport.io.result import State
 from roofreport.stats.verdict import relative
 from roofreport.text import printable
@@ -123,7 +123,7 @@ def _of_level(group: NightlyRuns, series: Series, stands: Standing) -> Finding |
         before, after = stands.before_better, stands.level
     else:
         return None
-    sign = -1.0 if group.metric.better is Better.HIGHER else 1.0
+    sign = group.metric.sign
     effect = relative(sign * (after - before))
     width = relative(stands.fence.near)
     when = f" since {since.started:%Y-%m-%d}{_revision(since)}" if since else ""

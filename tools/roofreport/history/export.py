@@ -47,7 +47,7 @@ class Row:
         for name, value in self.reading.counters.items():
             metric = contract.metric(name)
             if metric is not None and metric.better is not Better.NEITHER and metric.unit != _FLAG:
-                yield Metric(name, metric.unit, metric.better, metric.practical, metric.noisy), value
+                yield replace(metric, name=name), value
 
 
 @dataclass(frozen=True)

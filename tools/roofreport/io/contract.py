@@ -46,6 +46,11 @@ class Metric:
         """Whether a change in this direction, for a metric that has one, is for the worse."""
         return (change > 0) == (self.better is Better.LOWER)
 
+    @property
+    def sign(self) -> float:
+        """Of a logarithm that grows as the figure gets worse."""
+        return -1.0 if self.better is Better.HIGHER else 1.0
+
 
 # The primary metric; every other one is a counter. A contract may override it.
 TIME = Metric("time", "s", Better.LOWER, 0.01)

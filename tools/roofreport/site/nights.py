@@ -13,7 +13,7 @@ import numpy as np
 
 from roofreport.gate import nightly_runs, standing
 from roofreport.history.records import Reading, Run, Series, by_environment
-from roofreport.io.contract import Better, Metric
+from roofreport.io.contract import Metric
 from roofreport.io.result import State
 
 
@@ -72,12 +72,11 @@ def by_night(
 ) -> dict[Series, list[Night]]:
     """`runs`: all of the history, oldest first."""
     found: dict[Series, list[Night]] = {}
-    sign = -1.0 if metric.better is Better.HIGHER else 1.0
     for group in nightly_runs.grouped(history, runs, metric):
         firsts = [group.first_run(number) for number in range(group.count)]
         for place, series in enumerate(group.series):
             logs, _ = standing.by_nightly_run(group.history(place, 0))
-            paced = np.exp(np.clip(sign * logs, -700.0, 700.0))
+            paced = np.exp(np.clip(metric.sign * logs, -700.0, 700.0))
             found[series] = [
                 Night(
                     _reading(firsts[number], own, metric),

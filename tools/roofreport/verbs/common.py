@@ -7,6 +7,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from textwrap import indent
@@ -101,7 +102,7 @@ def metric_of(name: str, contract: Contract) -> Metric:
         choices = ", ".join(row.name for row in (contract.time, *contract.counters) if row.better is not Better.NEITHER)
         why = "is neither better nor worse when it changes" if found else "is not in the table of metrics"
         raise UnusableInputError(f"--metric={printable(name, 60)}: {why}; there are {printable(choices, 2000)}")
-    return found if found.name == name else Metric(name, found.unit, found.better, found.practical, found.noisy)
+    return found if found.name == name else replace(found, name=name)
 
 
 def count(text: str) -> int:
@@ -183,7 +184,9 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
 
 
 def pictures(args: argparse.Namespace, charts: Sequence[Chart]) -> None:
-    """Writes the requested SVG and PNG."""
+    """Writes the requested SVG and PNG, if any."""
+    if not (args.svg or args.png):
+        return
     with importing_matplotlib():
         from roofreport.render.pictures import write_png, write_svg
     for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):

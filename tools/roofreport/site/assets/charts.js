@@ -35,7 +35,9 @@ const charts = (() => {
     return plot;
   };
 
-  const source = (columns) => new Bokeh.ColumnDataSource({ data: columns });
+  /** Rows of objects as columns of their fields. */
+  const source = (rows, ...names) => new Bokeh.ColumnDataSource({
+    data: Object.fromEntries(names.map((name) => [name, rows.map((row) => row[name])])) });
 
   const hover = (plot, renderers, rows) =>
     plot.add_tools(new Bokeh.HoverTool({ renderers, tooltips: rows, point_policy: "snap_to_data" }));

@@ -5,13 +5,10 @@ const historyChart = (() => {
   const HALF_A_DAY = 432e5;
   const STROKES = { roof: "solid", sheet: "dashed" };
 
-  /** Rows of objects as columns of their fields. */
-  const columns = (rows, ...names) => Object.fromEntries(names.map((name) => [name, rows.map((row) => row[name])]));
-
   const drawLevels = (plot, view, colors) => {
     const rows = view.series.levels.map(([first, last, middle, low, high]) => ({
       left: view.nights[first].started - HALF_A_DAY, right: view.nights[last].started + HALF_A_DAY, middle, low, high }));
-    const source = charts.source(columns(rows, "left", "right", "middle", "low", "high"));
+    const source = charts.source(rows, "left", "right", "middle", "low", "high");
     const [left, right, middle] = [{ field: "left" }, { field: "right" }, { field: "middle" }];
     plot.quad(left, right, { field: "low" }, { field: "high" },
       { source, fill_color: colors.band, line_color: null });
@@ -27,7 +24,7 @@ const historyChart = (() => {
       place, y, x: view.nights[place].started, day: units.day(view.nights[place].started),
       figure: units.shown(y, view.unit), commit: view.nights[place].revision.slice(0, 12) || "unknown",
       fill: view.series.doubts[place] ? colors.back : colors.accent }]);
-    const source = charts.source(columns(rows, "x", "y", "day", "figure", "commit", "fill"));
+    const source = charts.source(rows, "x", "y", "day", "figure", "commit", "fill");
     const dots = plot.scatter({ field: "x" }, { field: "y" }, {
       source, size: 6, line_color: colors.accent, fill_color: { field: "fill" }, nonselection_alpha: 1 });
     charts.hover(plot, [dots], [["night", "@day"], [view.series.label, "@figure"], ["commit", "@commit"]]);

@@ -38,11 +38,9 @@
         line_color: colors.ink, line_width: dashed ? 1.2 : 2, line_dash: dashed ? "dashed" : "solid" });
       label(plot, line, roofline, colors);
     }
-    const names = ["x", "y", "name", "rate", "roof", "color", "shape"];
-    const columns = Object.fromEntries(names.map((name) => [name, rows.map((row) => row[name])]));
     const marks = plot.scatter({ field: "x" }, { field: "y" }, {
-      source: charts.source(columns), size: 10, marker: { field: "shape" }, fill_color: { field: "color" },
-      line_color: colors.back });
+      source: charts.source(rows, "x", "y", "name", "rate", "roof", "color", "shape"), size: 10,
+      marker: { field: "shape" }, fill_color: { field: "color" }, line_color: colors.back });
     charts.hover(plot, [marks], [["case", "@name"], ["rate", "@rate"], ["of its roof", "@roof"]]);
     return plot;
   };
