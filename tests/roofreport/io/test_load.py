@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -299,22 +297,6 @@ def test_hostile_input_is_refused_by_name(name: str, tmp_path: Path, report: Rep
         assert error.count("\n") == 1
         assert all(character == "\n" or character.isprintable() for character in error)
     assert not (tmp_path / "page.html").exists()
-
-
-def test_no_traceback_from_a_process_of_its_own(tmp_path: Path) -> None:
-    tools = builders.ROOT / "tools"
-    for name in ("truncated", "deep", "loop", "binary"):
-        path = tmp_path / f"{name}.json"
-        _make(path, name)
-        done = subprocess.run(
-            [sys.executable, "-m", "roofreport", "table", str(path)],
-            env={**os.environ, "PYTHONPATH": str(tools)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 2
-        assert "Traceback" not in done.stderr
 
 
 def test_unreadable_file(tmp_path: Path) -> None:

@@ -164,13 +164,6 @@ def test_gpt_fast_makes_the_folder(result: Path, tmp_path: Path, report: Report)
     assert out.read_text().startswith("name,metric,")
 
 
-def test_controls_in_a_reason_do_not_reach_the_terminal(tmp_path: Path, report: Report) -> None:
-    rows = [builders.error_row("a/n:1", "failed: \x1b[31mred\x07\nnext")]
-    out = report("table", builders.write_json(tmp_path / "a.json", rows))
-    assert "\x1b" not in out and "\x07" not in out
-    assert "red" in out
-
-
 def test_unwritable_output(result: Path, tmp_path: Path) -> None:
     assert main(["table", str(result), f"--output={tmp_path / 'no' / 'folder'}"]) == 2
 
