@@ -11,9 +11,9 @@ import fake_roofbench
 import pytest
 from reports import Report
 from roofreport.compare import axes, command
-from roofreport.duration import seconds
 from roofreport.errors import UnusableInputError
 from roofreport.stats import sequential
+from roofreport.verbs.common import seconds
 
 _CASES = "a/n:1:1.0,b/n:1:5.0,c/n:1:0.2"
 _QUIET = "--flag=--noise=0.002"

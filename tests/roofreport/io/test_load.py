@@ -104,7 +104,6 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "empty"),
     "blank": (" \n\n", "empty"),
     "prose": ("hello, world\n", "neither"),
-    "csv": ("name,iterations,real_time\na,1,2\n", "neither"),
     "binary": (b"\x7fELF\x02\x01\x01\0\0\0", "binary"),
     "latin1": (b'{"context": "\xe9"}', "UTF-8"),
     "array": ("[1, 2, 3]", "not a result"),
@@ -211,7 +210,6 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
         _row_text('"seed": "0"', '"seed": "0", "seed": "1"'),
         "the key 'seed' is given twice",
     ),
-    "folder_of_latin1": (_row_text("roofbench", "roofbench").encode().replace(b"vm", b"v\xe9"), "not UTF-8"),
     "journal_raw_control_character": (
         builders.journal_text().replace("Test CPU", "Test\x07CPU"),
         "control character|neither",

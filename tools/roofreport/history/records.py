@@ -17,21 +17,18 @@ from roofreport.text import printable
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The machine of a run. A series belongs to one of them."""
-
+class _Described:
     id: str  # 12 hexadecimal digits of a hash over `facts`
     label: str
     facts: Mapping[str, str] = field(compare=False)
 
 
-@dataclass(frozen=True)
-class Toolchain:
-    """The parts of the program: LibTorch, compiler, kind of build, version of the contract."""
+class Machine(_Described):
+    """The machine of a run. A series belongs to one of them."""
 
-    id: str
-    label: str
-    facts: Mapping[str, str] = field(compare=False)
+
+class Toolchain(_Described):
+    """The parts of the program: LibTorch, compiler, kind of build, version of the contract."""
 
 
 # Flags without which some cases do not exist, and those that choose cases, besides --suite, which the context states.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import NamedTuple
 
-from roofreport import duration, files
+from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.history.document import moment
 from roofreport.io.contract import TIME, Better, Contract, Metric
@@ -105,6 +106,21 @@ def metric_of(name: str, contract: Contract) -> Metric:
     return found if found.name == name else replace(found, name=name)
 
 
+_SECONDS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_LONGEST = 7 * 24 * 3600.0
+
+
+def seconds(text: str) -> float:
+    """Parses a duration: 90, 90s, 5min, 1.5h."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip())
+    if match is None or match[2] not in _SECONDS:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a duration; write 90s, 5min or 1h")
+    value = float(match[1]) * _SECONDS[match[2]]
+    if not 0 < value <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not between 0 and a week")
+    return value
+
+
 def count(text: str) -> int:
     """Parses a whole number from 1 to 999999."""
     number = int(text) if text.isdecimal() and len(text) < 7 else 0
@@ -153,7 +169,7 @@ def program_flags(args: argparse.Namespace) -> list[str]:
 
 
 def add_budget(parser: argparse.ArgumentParser, text: str, default: float = 300.0) -> None:
-    parser.add_argument("--budget", type=duration.seconds, default=default, metavar="TIME", help=text)
+    parser.add_argument("--budget", type=seconds, default=default, metavar="TIME", help=text)
 
 
 def add_max_time(parser: argparse.ArgumentParser, text: str) -> None:
