@@ -107,12 +107,6 @@ def _add_and_die(where: str, path: Path, statement: int) -> None:
     with open_store(where, create=True) as store:
 
         @event.listens_for(store.database.engine, "before_cursor_execute")
-        def _(*_: object) -> None:
-            nonlocal left
-            left -= 1
-            if left <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
         @event.listens_for(store.database.engine, "commit")
         def _(*_: object) -> None:
             nonlocal left
