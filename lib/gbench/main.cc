@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/gbench/main.h"
 
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +46,24 @@
 
 namespace roofbench {
 namespace {
+
+constexpr char kTooLittle[] =
+    "this process may not have enough to start with (ulimit -d and -v and the limits of a container say how much it "
+    "may have)";
+
+// What uncaught exceptions call before Main. Allocates nothing.
+void FailToStart() {
+  const std::type_info* const thrown = abi::__cxa_current_exception_type();
+  if (thrown == nullptr || *thrown != typeid(std::bad_alloc)) __gnu_cxx::__verbose_terminate_handler();
+  std::fprintf(stderr, "%s: out of memory while the libraries were loaded: %s\n", program_invocation_short_name,
+               kTooLittle);
+  _exit(kExitRefused);
+}
+
+// LibTorch registers its operators, about 50 MB, while it is loaded; the loader runs this array before that. A
+// sanitizer has not started by then.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void WatchStart() { std::set_terminate(FailToStart); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = WatchStart;
 
 // Exit status of a program that printed an answer instead of running cases.
 int Answered() {
@@ -99,10 +125,7 @@ bool Answer(const Options& options) {
 absl::Status OutsideOfACase() {
   const absl::Status status = StatusOfThrown();
   if (!absl::IsResourceExhausted(status)) return status;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(std::string(status.message()),
-                   ", outside of a case: this process may not have enough to start with (ulimit -d and -v and the "
-                   "limits of a container say how much it may have)"));
+  return absl::ResourceExhaustedError(absl::StrCat(std::string(status.message()), ", outside of a case: ", kTooLittle));
 }
 
 const char* Variable(const char* name) { return std::getenv(name); }
@@ -217,6 +240,7 @@ int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, 
 }  // namespace
 
 int Main(int argc, char** argv, const Program& program) try {
+  std::set_terminate(__gnu_cxx::__verbose_terminate_handler);
   if (!OpenStandardStreams()) return kExitRefused;
   if (const std::string name = NameOf(program, argc > 0 ? argv[0] : ""); !name.empty()) SetProgramName(name);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with an error

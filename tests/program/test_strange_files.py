@@ -150,7 +150,13 @@ def test_a_checkpoint_cut_short_while_it_is_read_fails_the_case(program: Path, t
 
 
 @pytest.mark.parametrize(
-    ("kind", "megabytes"), [(resource.RLIMIT_DATA, 100), (resource.RLIMIT_DATA, 600), (resource.RLIMIT_AS, 600)]
+    ("kind", "megabytes"),
+    [
+        (resource.RLIMIT_DATA, 100),
+        (resource.RLIMIT_DATA, 600),
+        (resource.RLIMIT_AS, 400),  # LibTorch fits, but not what it allocates while it is loaded
+        (resource.RLIMIT_AS, 600),
+    ],
 )
 def test_little_memory_is_reported(program: Path, kind: int, megabytes: int) -> None:
     """With any amount of memory: the cases run, are skipped or fail with a reason, or a line reports that it is not
@@ -163,6 +169,8 @@ def test_little_memory_is_reported(program: Path, kind: int, megabytes: int) -> 
 
     command = [str(program), *TINY, "--threads=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, preexec_fn=limited)
+    if "error while loading shared libraries" in done.stderr:
+        pytest.skip("a larger LibTorch, which the system's loader rejects")
     assert done.returncode in (0, 1, 2), done.stderr
     if done.returncode == 1:  # oneDNN does not report that an allocation failed
         assert "failed: could not create a primitive" in done.stdout
