@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <cstdint>
 #include <iterator>
 #include <set>
 
@@ -12,6 +12,7 @@
 #include "lib/base/files.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
+#include "lib/hardware/system_tree.h"
 
 namespace roofbench {
 namespace {
@@ -19,11 +20,7 @@ namespace {
 using hardware::RoofReading;
 
 constexpr double kMostAge = 3600;  // seconds
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+constexpr uint64_t kMostBytes = 1 << 20;
 
 // A reading that was measured again has another rate.
 bool IsSame(const RoofReading& one, const RoofReading& other) {
@@ -42,7 +39,7 @@ std::string RoofConditions::Key() const {
   const std::set<std::string> facts = {"device_arch", "cpu_isa",    "cpu_affinity",
                                        "cpu_caches",  "gpu_driver", "gpu_pci_bus_id"};
   std::string key = absl::StrCat(version, "|", revision, "|", build_type, "|", kind, "|", name, "|", threads, "|",
-                                 ReadAll("/proc/sys/kernel/random/boot_id"));
+                                 hardware::SystemTree("").Text("/proc/sys/kernel/random/boot_id"));
   for (const auto& [fact, value] : context) {
     if (facts.contains(fact)) absl::StrAppend(&key, "|", fact, "=", value);
   }
@@ -64,7 +61,7 @@ std::string KeptRoofs::LibraryOf(const RoofReading& reading) const {
 
 KeptRoofs::File KeptRoofs::Read(double now) const {
   File file;
-  const auto json = ParseJsonObject(ReadAll(path_), /*depth=*/4);
+  const auto json = ParseJsonObject(ReadFile(path_, kMostBytes).value_or(""), /*depth=*/4);
   if (!json.ok() || Text(*json, "key") != key_ || !json->contains("readings")) return file;
   file.other_load = FiniteNumber(*json, "other_load");
   for (const nlohmann::json& one : (*json)["readings"]) {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
+#include "lib/hardware/system_tree.h"
 #include "lib/run/run_context.h"
 #include "lib/run/thrown.h"
 
@@ -37,9 +37,8 @@ std::string LinkOf(const char* path) {
 
 // The same for processes that see each other and reach each other by the loopback interface.
 std::string ThisHost() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return absl::StrCat(boot, LinkOf("/proc/self/ns/pid"), LinkOf("/proc/self/ns/net"));
+  return absl::StrCat(hardware::SystemTree("").Word("/proc/sys/kernel/random/boot_id"), LinkOf("/proc/self/ns/pid"),
+                      LinkOf("/proc/self/ns/net"));
 }
 
 // The lines of `a` that `b` has not.

@@ -2,10 +2,10 @@
 #include "lib/hardware/conditions/conditions_watch.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "lib/hardware/device_facts.h"
+#include "lib/hardware/system_tree.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench::hardware {
@@ -22,10 +22,7 @@ bool Grew(std::optional<double> before, std::optional<double> after) { return be
 
 // The kernel's count of thermal slowdowns of the package, where the processor reports them (Intel).
 double ThrottleEvents() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count");
-  double events = 0;
-  file >> events;
-  return file ? events : 0;
+  return SystemTree("").Number("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count").value_or(0);
 }
 
 }  // namespace
