@@ -152,7 +152,8 @@ workload::Mlp WorkAt(const Point& at) {
   return {.batch = at.Number("batch"),
           .width = at.Number("d"),
           .layers = at.Number("layers"),
-          .compute = DtypesOf(at).compute};
+          .compute = DtypesOf(at).compute,
+          .parts = static_cast<double>(ModelParts(at))};
 }
 
 // As ranks share it: with ParallelKind::kTensor, the weights of each other layer are divided by rows, and of the next
@@ -225,21 +226,21 @@ ParallelWork ParallelWorkAt(const Point& at) {
   constexpr double kBytes = 4;  // fp32
   const workload::Mlp work = WorkAt(at);
   const double ranks = at.Number(kRanksAxis);
-  const auto parts = static_cast<double>(ModelParts(at));
   const double rows = work.batch * work.width * kBytes;
   const double parameters = work.Parameters() * kBytes;
-  // Without what other ranks have: of weights and their gradients, and of what each other layer keeps for backward.
-  const double elsewhere = (1 - 1 / parts) * (2 * parameters + work.layers * rows);
-  const double other_batches = 2 * (static_cast<double>(BatchParts(at)) - 1) * rows;
-  ParallelWork shared{.cost = workload::Repeated(work.TrainingCost(at.Number("steps")), 1 / parts),
-                      .parameters = parameters,
-                      .activations = 2 * work.layers * rows + 2 * ranks * rows,
-                      .peak = work.ResidentBytes() - elsewhere + other_batches,
-                      .largest_unit = parameters / work.layers,
-                      // One of each pair of layers, forward and backward, but for the input.
-                      .summed = (work.layers - 1) * rows,
-                      .passes = at.Number("steps")};
-  return shared;
+  // The inputs and the gradients of the output of all ranks, the output, and its own gradient divided by the rows.
+  const double batches = 2 * static_cast<double>(BatchParts(at)) * rows;
+  const double operands = batches + work.batch * work.width * workload::ElementBytes(work.compute);
+  return {.cost = workload::Repeated(work.TrainingCost(at.Number("steps")), 1 / work.parts),
+          .parameters = parameters,
+          .peak = work.ResidentBytes() - 2 * rows + batches + rows,
+          .sharded_peak = parameters / ranks + operands + rows + workload::ShardedPeak(work.Units(), ranks, /*loss=*/0),
+          .operands = operands,
+          .loss_gradient = rows,
+          .largest_bucket = work.width * work.width * kBytes,
+          // One of each pair of layers, forward and backward, but for the input.
+          .summed = (work.layers - 1) * rows,
+          .passes = at.Number("steps")};
 }
 
 absl::Status Supports(const Point& at, const Device& device) {

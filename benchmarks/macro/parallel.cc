@@ -31,17 +31,16 @@ double PeakBytes(const Point& at, const ParallelWork& work) {
     case ParallelKind::kTensor:
       return work.peak;
     case ParallelKind::kFlat:
-      return kept + std::max(computes, 2 * model);
+      return kept + std::max(computes, work.operands + 2 * model);
     case ParallelKind::kBucketed:
-      return kept + std::max(computes, model + std::min(model, std::max(BucketBytes(at), work.largest_unit)));
+      return kept + std::max(computes, work.operands + work.loss_gradient + model +
+                                           std::min(model, std::max(BucketBytes(at), work.largest_bucket)));
     case ParallelKind::kTorch:
       return kept + computes + model;
     case ParallelKind::kZero1:
-      // Gloo's reduce-scatter sums a copy of all gradients.
-      return model + work.optimizer / n + std::max(computes, (2 + 1 / n) * model);
+      return model + work.optimizer / n + std::max(computes, 2 * model);
     case ParallelKind::kFsdp:
-      // Gloo gathers in a copy of the unit.
-      return kept / n + std::max(work.activations, model / n) + 2 * work.largest_unit;
+      return work.sharded_peak;
   }
   return work.peak;
 }

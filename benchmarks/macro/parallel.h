@@ -38,12 +38,14 @@ struct ParallelWork {
   // One rank's, with the whole model or its part of it, if one process ran the step.
   double parameters = 0;
   double optimizer = 0;
-  double activations = 0;  // at their most, with the gradients of the loss
   double peak = 0;
-  double largest_unit = 0;  // parameters
-  double summed = 0;        // activations that `tensor` sums over the ranks in a step
-  double passes = 1;        // that exchange gradients in a step
-  bool updates = false;     // has an optimizer
+  double sharded_peak = 0;    // with its part of each unit alone
+  double operands = 0;        // there throughout besides them
+  double loss_gradient = 0;   // there while backward runs
+  double largest_bucket = 0;  // at least: one parameter
+  double summed = 0;          // activations that `tensor` sums over the ranks in a step
+  double passes = 1;          // that exchange gradients in a step
+  bool updates = false;       // has an optimizer
 };
 
 // The work of all ranks, with the memory of one.

@@ -167,15 +167,12 @@ ParallelWork ParallelWorkAt(const Point& at) {
   const workload::TransformerTraining work = WorkAt(at);
   const workload::TrainingMemory memory = work.Memory(TrainingMode::kStep);
   const double element = workload::ElementBytes(work.storage);
-  const double logits = work.Tokens() * work.shape.vocab * element;
   return {.cost = work.Step(ModeAt(at)),
           .parameters = memory.parameters,
           .optimizer = memory.optimizer,
-          .activations = memory.activations + 2 * logits,
           .peak = memory.peak,
-          .largest_unit = std::max(work.shape.vocab * work.shape.d_model,
-                                   work.shape.d_model * (4 * work.shape.d_model + 3 * work.shape.d_ff)) *
-                          element,
+          .sharded_peak = work.ShardedPeak(at.Number(kRanksAxis)),
+          .largest_bucket = work.shape.d_model * std::max(work.shape.vocab, work.shape.d_ff) * element,
           // The sums of attention and feed-forward layers, forward and backward.
           .summed = 4 * work.shape.layers * work.Tokens() * work.shape.d_model * element,
           .updates = true};

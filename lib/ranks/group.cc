@@ -75,29 +75,54 @@ void WaitAndRelease(c10::intrusive_ptr<c10d::Work> work) {
 
 class Begun final : public Work {
  public:
-  Begun(const char* name, int rank, c10::intrusive_ptr<c10d::Work> work)
-      : name_(name), rank_(rank), work_(std::move(work)) {}
+  Begun(const char* name, int rank) : name_(name), rank_(rank) {}
+  template <typename Start>
+  void Add(Start start) {
+    parts_.push_back(Guarded(name_, rank_, start));
+  }
   void Wait() override {
-    if (work_ != nullptr) Guarded(name_, rank_, [&] { WaitAndRelease(std::move(work_)); });
+    for (c10::intrusive_ptr<c10d::Work>& part : parts_) {
+      Guarded(name_, rank_, [&] { WaitAndRelease(std::move(part)); });
+    }
+    parts_.clear();
   }
 
  private:
   const char* const name_;
   const int rank_;
-  c10::intrusive_ptr<c10d::Work> work_;
+  std::vector<c10::intrusive_ptr<c10d::Work>> parts_;
+};
+
+// Keeps what c10d::Reducer begins, until no thread of Gloo holds its buckets, which the reducer replaces once.
+class ReducerGroup final : public c10d::ProcessGroup {
+ public:
+  using ProcessGroup::ProcessGroup;
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    return begun_.emplace_back(ProcessGroup::allreduce(tensors, options));
+  }
+  void AwaitRelease() {
+    for (c10::intrusive_ptr<c10d::Work>& work : begun_) WaitAndRelease(std::move(work));
+    begun_.clear();
+  }
+
+ private:
+  std::vector<c10::intrusive_ptr<c10d::Work>> begun_;
 };
 
 class TorchReducer final : public Reducer {
  public:
-  TorchReducer(const std::vector<at::Tensor>& parameters, c10::intrusive_ptr<c10d::ProcessGroup> group)
-      : reducer_(std::make_unique<c10d::Reducer>(
-            parameters, BucketsOf(parameters), std::move(group),
+  TorchReducer(const std::vector<at::Tensor>& parameters, c10::intrusive_ptr<ReducerGroup> group)
+      : group_(std::move(group)),
+        reducer_(std::make_unique<c10d::Reducer>(
+            parameters, BucketsOf(parameters), group_,
             /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false), c10d::kDefaultBucketBytesCap,
             /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/false,
             /*param_names=*/std::unordered_map<std::size_t, std::string>(), c10d::kDefaultFirstBucketBytes,
             /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
             /*bucket_bytes_cap_list=*/std::vector<int64_t>())) {}
   void BeforeForward() override {
+    group_->AwaitRelease();
     reducer_->prepare_for_forward();
     reducer_->rebuild_buckets();  // once, in the order in which the first backward pass came to the gradients
   }
@@ -118,6 +143,7 @@ class TorchReducer final : public Reducer {
     return buckets;
   }
 
+  const c10::intrusive_ptr<ReducerGroup> group_;
   const std::unique_ptr<c10d::Reducer> reducer_;
 };
 
@@ -134,16 +160,35 @@ class Gloo final : public Group {
   }
   std::unique_ptr<Work> StartAllReduce(at::Tensor& tensor) override {
     std::vector<at::Tensor> tensors = {tensor};
-    return std::make_unique<Begun>("all-reduce", rank(),
-                                   Guarded("all-reduce", rank(), [&] { return group_->allreduce(tensors); }));
+    auto begun = std::make_unique<Begun>("all-reduce", rank());
+    begun->Add([&] { return group_->allreduce(tensors); });
+    return begun;
   }
   void AllGather(at::Tensor& output, const at::Tensor& input) override {
     at::Tensor in = input;
     Wait("all-gather", [&] { return group_->_allgather_base(output, in); });
   }
+  // A broadcast of each part sends as many bytes, and needs no copy of the output, which c10d's all-gather makes.
+  std::unique_ptr<Work> StartAllGather(at::Tensor& output, const at::Tensor& input) override {
+    auto begun = std::make_unique<Begun>("all-gather", rank());
+    const std::vector<at::Tensor> parts = output.view({-1}).chunk(size());
+    at::Tensor(parts[static_cast<std::size_t>(rank())]).copy_(input.view({-1}));
+    c10d::BroadcastOptions options;
+    for (const at::Tensor& part : parts) {
+      std::vector<at::Tensor> tensors = {part};
+      begun->Add([&] { return group_->broadcast(tensors, options); });
+      ++options.rootRank;
+    }
+    return begun;
+  }
   void ReduceScatter(at::Tensor& output, const at::Tensor& input) override {
     at::Tensor in = input;
     Wait("reduce-scatter", [&] { return group_->_reduce_scatter_base(output, in); });
+  }
+  // What c10d does with a copy, which its thread may hold on return.
+  void ReduceScatterInput(at::Tensor& output, at::Tensor& input) override {
+    AllReduce(input);
+    output.view({-1}).copy_(input.view({-1}).narrow(0, rank() * output.numel(), output.numel()));
   }
   void Broadcast(at::Tensor& tensor, int root) override {
     c10d::BroadcastOptions options;
@@ -174,7 +219,7 @@ class Gloo final : public Group {
   }
 
   std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters) override {
-    auto group = c10::make_intrusive<c10d::ProcessGroup>(rank(), size());
+    auto group = c10::make_intrusive<ReducerGroup>(rank(), size());
     group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, group_);
     return std::make_unique<TorchReducer>(parameters, std::move(group));
   }
@@ -203,6 +248,11 @@ std::shared_ptr<gloo::transport::Device> DeviceOf(bool local) {
 
 std::unique_ptr<Work> Group::StartAllReduce(at::Tensor& tensor) {
   AllReduce(tensor);
+  return std::make_unique<Ended>();
+}
+
+std::unique_ptr<Work> Group::StartAllGather(at::Tensor& output, const at::Tensor& input) {
+  AllGather(output, input);
   return std::make_unique<Ended>();
 }
 

@@ -57,8 +57,12 @@ class Group {
   virtual std::unique_ptr<Work> StartAllReduce(at::Tensor& tensor);
   // The inputs of all ranks in their order: `output` has size() times the elements of `input`.
   virtual void AllGather(at::Tensor& output, const at::Tensor& input) = 0;
+  // The same while the caller continues, without touching `output` before Work::Wait.
+  virtual std::unique_ptr<Work> StartAllGather(at::Tensor& output, const at::Tensor& input);
   // This rank's part of the sum of all inputs: `input` has size() times the elements of `output`.
   virtual void ReduceScatter(at::Tensor& output, const at::Tensor& input) = 0;
+  // The same, and `input` may be overwritten, which spares a copy of it.
+  virtual void ReduceScatterInput(at::Tensor& output, at::Tensor& input) { ReduceScatter(output, input); }
   virtual void Broadcast(at::Tensor& tensor, int root) = 0;
   // Part r of `input` goes to rank r; part r of `output` comes from there.
   virtual void AllToAll(at::Tensor& output, const at::Tensor& input) = 0;

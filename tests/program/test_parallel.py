@@ -11,11 +11,17 @@ from typing import Any
 import pytest
 from built_program import NO_ROOFS, PROGRAM
 
-SIZES: dict[str, dict[str, int | str]] = {
+Sizes = dict[str, int | str]
+# Those of training have most of their memory in activations, and then most of it in parameters, or the reverse.
+SIZES: dict[str, Sizes] = {
     "train_step": {"d_model": 96, "heads": 4, "d_ff": 384, "layers": 2, "context": 32, "vocab": 500},
     "mlp": {"batch": 16, "d": 128},
     "decode": {"model": "llama3_1b_4th", "depth": 16},
     "prefill": {"prompt": 16},
+}
+OTHER_SIZES: dict[str, Sizes] = {
+    "train_step": {"d_model": 64, "heads": 4, "d_ff": 1024, "layers": 3, "context": 16, "vocab": 100, "batch": 2},
+    "mlp": {"batch": 192, "d": 64, "layers": 6},
 }
 QUICKLY = ("--benchmark_min_time=3x", "--warmup_iters=1", *NO_ROOFS)
 KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "zero1", "fsdp", "tensor"}
@@ -23,9 +29,9 @@ KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "z
 SENT = {"zero1": 1.5, "fsdp": 4 / 3}
 
 
-def rows(family: str, tmp_path: Path, ranks: int = 2) -> list[dict[str, Any]]:
+def rows(family: str, tmp_path: Path, ranks: str = "2", all_sizes: dict[str, Sizes] = SIZES) -> list[dict[str, Any]]:
     out = tmp_path / "out.json"
-    sizes = [f"--axis={family}.{axis}={size}" for axis, size in SIZES[family].items()]
+    sizes = [f"--axis={family}.{axis}={size}" for axis, size in all_sizes[family].items()]
     command: list[str | Path] = [
         PROGRAM,
         f"--benchmark_filter=^{family}/.*/parallel:[^n]",
@@ -50,15 +56,14 @@ def checked(row: dict[str, Any], sent: float = 1) -> float:
     return round(float(row["peak_mem"]) / float(row["predicted_mem"]) - 1, 3)
 
 
-@pytest.mark.parametrize("family", ["train_step", "mlp"])
-def test_every_kind(family: str, tmp_path: Path) -> None:
-    found = {row["name"].partition("parallel:")[2].partition("/")[0]: row for row in rows(family, tmp_path)}
-    assert set(found) == (KINDS if family == "train_step" else KINDS - {"zero1"})
-    off = {kind: checked(row, SENT.get(kind, 1)) for kind, row in found.items()}
-    if family == "train_step":
-        # A unit's copies are shorter than the formula has them, and no peak of their own.
-        assert -0.12 <= off.pop("fsdp") <= 0.03
-        assert max(map(abs, off.values())) <= 0.03, off
+@pytest.mark.parametrize(("ranks", "sizes"), [("2", SIZES), ("2,4", OTHER_SIZES)], ids=["sizes", "other_sizes"])
+@pytest.mark.parametrize("family", OTHER_SIZES)
+def test_every_kind(family: str, ranks: str, sizes: dict[str, Sizes], tmp_path: Path) -> None:
+    found = {tuple(row["name"].split("parallel:")[1].split("/")): row for row in rows(family, tmp_path, ranks, sizes)}
+    kinds = KINDS if family == "train_step" else KINDS - {"zero1"}
+    assert set(found) == {(kind, f"ranks:{count}") for kind in kinds for count in ranks.split(",")}
+    off = {case: checked(row, SENT.get(case[0], 1)) for case, row in found.items()}
+    assert max(map(abs, off.values())) <= 0.03, off
 
 
 @pytest.mark.parametrize("family", ["decode", "prefill"])
@@ -73,6 +78,6 @@ def test_decoders(family: str, tmp_path: Path) -> None:
 
 
 def test_one_rank_has_nothing_to_communicate(tmp_path: Path) -> None:
-    for row in rows("mlp", tmp_path, ranks=1):
+    for row in rows("mlp", tmp_path, ranks="1"):
         assert row["computation_ms"] > 0 and row["sent_bytes"] == 0
         assert not {"communication_ms", "exposed_communication_ms", "communication_overlap"} & set(row)

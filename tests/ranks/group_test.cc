@@ -3,6 +3,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
@@ -62,6 +63,9 @@ TEST_P(Groups, KeepsNoTensorAfterACall) {
       const std::unique_ptr<Work> work = group.StartAllReduce(tensor);
       work->Wait();
       kept += tensor.use_count() - 1;
+      at::Tensor output = at::ones({group.size() * kPart});
+      group.StartAllGather(output, tensor)->Wait();
+      kept += tensor.use_count() + output.use_count() - 2;
     }
     EXPECT_EQ(kept, 0);
   });
@@ -70,10 +74,14 @@ TEST_P(Groups, KeepsNoTensorAfterACall) {
 TEST_P(Groups, AllGatherKeepsTheOrderOfRanks) {
   InEach([](Group& group) {
     at::Tensor output = at::empty({group.size() * kPart}, at::kDouble);
+    at::Tensor later = at::empty_like(output);
+    const std::unique_ptr<Work> work = group.StartAllGather(later, Mine(group.rank(), kPart));
     group.AllGather(output, Mine(group.rank(), kPart));
+    work->Wait();
     for (int rank = 0; rank < group.size(); ++rank) {
       EXPECT_TRUE(output.slice(0, rank * kPart, (rank + 1) * kPart).equal(Mine(rank, kPart))) << rank;
     }
+    EXPECT_TRUE(later.equal(output));
   });
 }
 
@@ -83,7 +91,11 @@ TEST_P(Groups, ReduceScatterGivesEachRankItsPartOfTheSum) {
     at::Tensor output = at::empty({kPart}, at::kDouble);
     group.ReduceScatter(output, Mine(group.rank(), elements));
     const int64_t begin = group.rank() * kPart;
-    EXPECT_TRUE(output.equal(Sum(group.size(), elements).slice(0, begin, begin + kPart)));
+    const at::Tensor expected = Sum(group.size(), elements).slice(0, begin, begin + kPart);
+    EXPECT_TRUE(output.equal(expected));
+    at::Tensor overwritten = Mine(group.rank(), elements);
+    group.ReduceScatterInput(output.zero_(), overwritten);
+    EXPECT_TRUE(output.equal(expected));
   });
 }
 

@@ -51,12 +51,23 @@ std::unique_ptr<ranks::Work> Traffic::StartAllReduce(at::Tensor& tensor) {
 void Traffic::AllGather(at::Tensor& whole, const at::Tensor& part) {
   Note(CollectiveKind::kAllGather, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
   if (exchanges_) return group_.AllGather(whole, part);
+  Repeat(whole, part);
+}
+
+std::unique_ptr<ranks::Work> Traffic::StartAllGather(at::Tensor& whole, const at::Tensor& part) {
+  Note(CollectiveKind::kAllGather, whole.numel(), whole.scalar_type(), /*overlaps=*/true);
+  if (exchanges_) return group_.StartAllGather(whole, part);
+  Repeat(whole, part);
+  return nullptr;
+}
+
+void Traffic::Repeat(at::Tensor& whole, const at::Tensor& part) {
   for (at::Tensor& copy : whole.view({-1}).split(part.numel())) copy.copy_(part);
 }
 
-void Traffic::ReduceScatter(at::Tensor& part, const at::Tensor& whole) {
+void Traffic::ReduceScatter(at::Tensor& part, at::Tensor& whole) {
   Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
-  if (exchanges_) return group_.ReduceScatter(part, whole);
+  if (exchanges_) return group_.ReduceScatterInput(part, whole);
   part.copy_(whole.narrow(0, group_.rank() * part.numel(), part.numel()));
 }
 
@@ -74,10 +85,12 @@ std::function<void()> Traffic::Repetition() const {
   return [&group = group_, all]() mutable {
     std::vector<std::unique_ptr<ranks::Work>> begun;
     for (auto& [exchange, whole, part] : all) {
-      if (exchange.kind == CollectiveKind::kAllGather) {
+      if (exchange.kind == CollectiveKind::kAllGather && exchange.overlaps) {
+        begun.push_back(group.StartAllGather(whole, part));
+      } else if (exchange.kind == CollectiveKind::kAllGather) {
         group.AllGather(whole, part);
       } else if (exchange.kind == CollectiveKind::kReduceScatter) {
-        group.ReduceScatter(part, whole);
+        group.ReduceScatterInput(part, whole);
       } else if (exchange.overlaps) {
         begun.push_back(group.StartAllReduce(whole));
       } else {
@@ -136,7 +149,7 @@ at::Tensor MovedTogether(const std::vector<at::Tensor>& tensors, int64_t parts) 
 
 // Gives `owned`, a rank's part of these parameters, its part of the mean of their gradients, which are released.
 void ScatterGradients(Traffic& traffic, const std::vector<at::Tensor>& parameters, const at::Tensor& owned) {
-  const at::Tensor gradients = Flat(GradientsOf(parameters), traffic.group().size());
+  at::Tensor gradients = Flat(GradientsOf(parameters), traffic.group().size());
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   at::Tensor mine = at::empty_like(owned);
   traffic.ReduceScatter(mine, gradients);
@@ -290,8 +303,8 @@ class Zero1 final : public Parallel {
   std::vector<at::Tensor> owned_;
 };
 
-// The parameters of a unit lie after each other in one array, which is there while the unit computes. Its memory is
-// released by way of its storage: what autograd keeps of it are views.
+// The parameters of a unit lie after each other in one array, which is there while the unit computes, and gathered
+// while the one before it does. Its memory is released by way of its storage: what autograd keeps of it are views.
 class Fsdp final : public Parallel {
  public:
   using Parallel::Parallel;
@@ -312,11 +325,19 @@ class Fsdp final : public Parallel {
     }
   }
   const std::vector<at::Tensor>& Owned() const override { return owned_; }
-  void BeforeUnit(std::size_t unit) override { Gather(units_[unit]); }
+  void BeforeUnit(std::size_t unit) override {
+    Gather(units_[unit]);
+    if (unit + 1 < units_.size()) BeginGather(units_[unit + 1]);
+  }
   void AfterUnit(std::size_t unit, const at::Tensor& y) override {
     Release(units_[unit]);
-    if (y.requires_grad()) y.register_hook([this, unit](const at::Tensor&) { Gather(units_[unit]); });
+    if (!y.requires_grad()) return;
+    y.register_hook([this, unit](const at::Tensor&) {
+      Gather(units_[unit]);
+      if (unit > 0) BeginGather(units_[unit - 1]);
+    });
   }
+  void BeforeBackward() override { BeginGather(units_.back()); }
   std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override {
     std::vector<at::Tensor> all;
     for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -333,20 +354,30 @@ class Fsdp final : public Parallel {
     at::Tensor whole = {};
     std::size_t bytes = 0;
     at::Tensor owned = {};
-    std::size_t complete = 0;  // gradients
+    bool is_gathered = false;                     // or begun to be
+    std::unique_ptr<ranks::Work> work = nullptr;  // nullptr: it has ended
+    std::size_t complete = 0;                     // gradients
   };
 
   static void Resize(const Unit& unit, std::size_t bytes) {
     at::native::resize_bytes_cpu(unit.whole.storage().unsafeGetStorageImpl(), bytes);
   }
-  void Gather(Unit& unit) {
+  void BeginGather(Unit& unit) {
+    if (unit.is_gathered) return;
     const at::NoGradGuard no_grad;
     Resize(unit, unit.bytes);
-    traffic().AllGather(unit.whole, unit.owned.detach());
+    unit.work = traffic().StartAllGather(unit.whole, unit.owned.detach());
+    unit.is_gathered = true;
+  }
+  void Gather(Unit& unit) {
+    BeginGather(unit);
+    if (unit.work != nullptr) unit.work->Wait();
+    unit.work.reset();
   }
   // One rank's part is the whole, from which copies of the case are made.
-  void Release(const Unit& unit) const {
+  void Release(Unit& unit) const {
     if (size() > 1) Resize(unit, 0);
+    unit.is_gathered = false;
   }
   void Complete(Unit& unit) {
     if (++unit.complete < unit.parameters.size()) return;

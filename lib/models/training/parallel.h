@@ -35,7 +35,9 @@ class Traffic {
   // nullptr: it has ended.
   std::unique_ptr<ranks::Work> StartAllReduce(at::Tensor& tensor);
   void AllGather(at::Tensor& whole, const at::Tensor& part);
-  void ReduceScatter(at::Tensor& part, const at::Tensor& whole);
+  std::unique_ptr<ranks::Work> StartAllGather(at::Tensor& whole, const at::Tensor& part);
+  // May overwrite `whole`.
+  void ReduceScatter(at::Tensor& part, at::Tensor& whole);
 
   // From now on. Forgets the exchanges so far.
   void Restart(bool exchanges);
@@ -48,6 +50,8 @@ class Traffic {
   double SentBytes() const;
 
  private:
+  static void Repeat(at::Tensor& whole, const at::Tensor& part);
+
   ranks::Group& group_;
   bool exchanges_ = true;
   std::vector<Exchange> done_;
@@ -93,8 +97,8 @@ inline constexpr std::array<ParallelRow, 8> kParallelRows = {{
 //   ddp_bucketed  one of each bucket of gradients, likewise
 //   ddp_torch     LibTorch's Reducer, which does the same with its own defaults
 //   zero1         every rank has the parameters and updates its part of them (arXiv:1910.02054)
-//   fsdp          every rank has its part of each unit's parameters, gathers a unit before forward and backward use it,
-//                 and keeps its part of the gradients (arXiv:2304.11277)
+//   fsdp          every rank has its part of each unit's parameters, gathers a unit for forward and backward while they
+//                 are in the one before, and keeps its part of the gradients (arXiv:2304.11277)
 //   tensor        every rank has its part of each weight, and computes a term of each block's sums (arXiv:1909.08053)
 class Parallel : public ForwardHooks {
  public:

@@ -67,27 +67,66 @@ workload::Cost Mlp::TrainingCost(double steps) const {
   return Repeated(cost, steps);
 }
 
+std::vector<Mlp::Layer> Mlp::Layers() const {
+  const double whole = batch * width * ElementBytes(compute);
+  const double part = whole / parts;
+  std::vector<Layer> all(static_cast<std::size_t>(layers));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_divided = i % 2 == 0;  // its features, and so its bias; the next one sums
+    all[i] = {.parameters = (width * width / parts + width / (is_divided ? parts : 1)) * kParameterBytes,
+              .in = i == 0       ? 0
+                    : is_divided ? whole
+                                 : part,
+              .out = is_divided ? part : whole};
+  }
+  return all;
+}
+
 double Mlp::ResidentBytes() const {
   const bool casts = ElementBytes(compute) < kParameterBytes;
   const double rows = batch * width;
-  const double parameters = width * width + width;  // of a layer
   const double activation = rows * ElementBytes(compute);
-  const double gradient = parameters * kParameterBytes;
-  const double cast = casts ? parameters * ElementBytes(compute) : 0;  // of a weight, or its gradient before it
-  // The parameters, the input and the gradient of the output, the last output; rounded, that gradient too.
-  const double always = Parameters() * kParameterBytes + 2 * rows * kParameterBytes + (casts ? 2 : 1) * activation;
-  // The peak while backward is in a layer, counted from 1: those above it have their gradients, and those below it the
-  // input and output of their products, and their rounded weights.
-  const auto in_layer = [&](double layer) {
-    const bool is_first = layer == 1;  // whose input takes no gradient, nor keeps a weight for it
-    const double held = always + (layers - layer) * gradient + (layer - 1) * 2 * activation;
-    const double of_rows = is_first ? activation : 2 * activation;  // the gradient that came, and the one that goes
-    if (!casts) return held + of_rows + gradient;
-    const double product = activation + of_rows + (layer - 1) * cast + cast;  // with the rounded input of the first
-    const double converted = (is_first ? 0 : 2 * activation + (layer - 2) * cast) + cast + gradient;
-    return held + std::max(product, converted);
-  };
-  return std::max({in_layer(1), in_layer(std::min(2.0, layers)), in_layer(layers)});  // linear from the second on
+  // Of a weight, or its gradient before it.
+  const double cast = casts ? (width * width + width) * ElementBytes(compute) : 0;
+  const std::vector<Layer> all = Layers();
+  // The input and the gradient of the output, the last output; rounded, that gradient too.
+  double held = 2 * rows * kParameterBytes + (casts ? 2 : 1) * activation;
+  for (const Layer& layer : all) held += layer.parameters + layer.in + layer.out;
+  // While backward is in a layer, those above it have their gradients, and those below it the input and output of their
+  // products, and their rounded weights.
+  double peak = 0;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const Layer& layer = all[i];
+    // The GELU's two gradients; the one that comes to the last layer is the output's.
+    if (!casts) peak = std::max(peak, held + (i + 1 == all.size() ? 1 : 2) * layer.out);
+    held -= layer.out;
+    const double of_rows = layer.out + layer.in;  // the gradient that came, and the one that goes
+    if (casts) {
+      const auto below = static_cast<double>(i);
+      const double product = activation + of_rows + (below + 1) * cast;  // with the rounded input of the first
+      // The first one's weight is not kept: its input takes no gradient.
+      const double converted = (i == 0 ? 0 : 2 * activation + (below - 1) * cast) + cast + layer.parameters;
+      peak = std::max(peak, held + std::max(product, converted));
+    } else {
+      peak = std::max(peak, held + of_rows + layer.parameters);
+    }
+    held += layer.parameters - layer.in;
+  }
+  return peak;
+}
+
+std::vector<StepUnit> Mlp::Units() const {
+  std::vector<StepUnit> units;
+  const std::vector<Layer> all = Layers();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [parameters, in, out] = all[i];
+    // With its input and output, the GELU holds two gradients, of which the output's is not the last layer's own; with
+    // the input, the product holds two gradients of rows and those of its parameters.
+    const double gelu = in + out + (i + 1 == all.size() ? 1 : 2) * out;
+    const double product = 2 * in + out + parameters;
+    units.push_back({.parameters = parameters, .kept = in + out, .computes = std::max(gelu, product), .passes = in});
+  }
+  return units;
 }
 
 double MlpLayerNorm::Parameters() const { return 2 * width * hidden + 3 * (width + hidden); }

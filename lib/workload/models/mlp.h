@@ -2,8 +2,11 @@
 // A stack of `layers` x (Linear d -> d with bias, GELU), and its training step without an optimizer.
 #pragma once
 
+#include <vector>
+
 #include "lib/workload/cost.h"
 #include "lib/workload/dtype.h"
+#include "lib/workload/models/sharded_memory.h"
 
 namespace roofbench::workload {
 
@@ -12,6 +15,9 @@ struct Mlp {
   double width = 0;  // d: features in and out of every layer
   double layers = 0;
   Dtype compute = Dtype::kFp32;  // precision of the products (bf16 under autocast; parameters stay fp32)
+  // Ranks that divide the features between each two layers, in fp32. It changes the resident bytes alone, which are
+  // then those of a rank.
+  double parts = 1;
 
   // layers · (d² + d)
   double Parameters() const;
@@ -29,6 +35,15 @@ struct Mlp {
   // The peak of a step: parameters and, from the first layer of backward to the last, ever more gradients and ever
   // fewer of the tensors that autograd keeps, the input and the pre-activation of every layer.
   double ResidentBytes() const;
+  // Of a step in fp32: the layers.
+  std::vector<StepUnit> Units() const;
+
+ private:
+  // Bytes that a rank has of it; `in` is 0 for the first layer, whose input takes no gradient.
+  struct Layer {
+    double parameters, in, out;
+  };
+  std::vector<Layer> Layers() const;
 };
 
 // gpt_fast's "mlp_layer_norm_gelu": Linear(d → hidden), LayerNorm, [GELU,] Linear(hidden → d), LayerNorm. The published

@@ -219,9 +219,8 @@ double TransformerTraining::PalmFlops(TrainingMode mode) const {
   return mode < TrainingMode::kForwardBackward ? forward : 3 * forward;
 }
 
-TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
+TransformerTraining::Kept TransformerTraining::KeptBytes() const {
   const double tokens = Tokens();
-  const double count = shape.Parameters().Total();
   const double stream = ElementBytes(storage);
   const double act = ElementBytes(compute);
   const double scores = batch * context * context * shape.heads;
@@ -229,16 +228,6 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   const double q = shape.QueryWidth() * tokens;
   const double kv = shape.KvWidth() * tokens;
   const double f = shape.d_ff * tokens;
-  const double v = shape.vocab * tokens;
-  TrainingMemory memory{.parameters = count * stream};
-  // A low-precision copy of the weights, while autocast caches them.
-  const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
-  if (mode == TrainingMode::kInference) {
-    memory.peak = memory.parameters + ForwardPeak(*this);
-    return memory;
-  }
-  if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
-  if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
   // For each of its two norms, a block keeps the input and a statistic per row, and LibTorch also the normalized rows,
   // both in fp32 where the norm is composed. The products that read the scaled rows keep them once, but under autocast
   // LibTorch rounds them again for each of the five. Attention keeps queries, keys, values and its result twice (before
@@ -254,10 +243,40 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   const double gated = (native ? 3 : 4) * f * act;
   // For the loss, LibTorch keeps the log-probabilities (in fp32 under autocast), and our version the gradient of the
   // logits instead. The mean does not need its logits.
+  const double logits = loss == LossKind::kMeanLogit ? 0 : shape.vocab * tokens * (native ? act : stream);
+  return {.layer = norms + attended + gated, .gate = gated, .head = normed + d * act, .logits = logits};
+}
+
+double TransformerTraining::LossGradients() const {
+  const double logits = shape.vocab * Tokens();
+  return loss == LossKind::kMeanLogit ? logits * ElementBytes(compute) : 2 * logits * ElementBytes(storage);
+}
+
+TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
+  const double tokens = Tokens();
+  const double count = shape.Parameters().Total();
+  const double stream = ElementBytes(storage);
+  const double act = ElementBytes(compute);
+  const double scores = batch * context * context * shape.heads;
+  const double d = shape.d_model * tokens;
+  const double q = shape.QueryWidth() * tokens;
+  const double kv = shape.KvWidth() * tokens;
+  const double v = shape.vocab * tokens;
+  TrainingMemory memory{.parameters = count * stream};
+  // A low-precision copy of the weights, while autocast caches them.
+  const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
+  if (mode == TrainingMode::kInference) {
+    memory.peak = memory.parameters + ForwardPeak(*this);
+    return memory;
+  }
+  if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
+  if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
+  const bool native = implementation == TrainingImplementation::kNative;
   const bool mean = loss == LossKind::kMeanLogit;
-  const double kept_logits = mean ? 0 : v * (native ? act : stream);
-  const double head = normed + d * act + kept_logits;
-  memory.activations = casts + shape.layers * (norms + attended + gated) + head;
+  const Kept kept = KeptBytes();
+  const double gated = kept.gate;
+  const double head = kept.head + kept.logits;
+  memory.activations = casts + shape.layers * kept.layer + head;
   if (mode == TrainingMode::kForward) {
     // LibTorch computes the loss while the logits are live, under autocast with an fp32 copy.
     const double logits = mean ? v * act : native ? 0 : v * (act + (IsMixed() ? stream : 0));
@@ -272,8 +291,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   // ends with all gradients.
   const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
   const double turned = compute == Dtype::kBf16 ? 0 : v * act;
-  const double loss_gradients = mean ? v * act : 2 * v * stream;
-  const double begins = memory.activations + (native ? head_gradient + turned : loss_gradients);
+  const double begins = memory.activations + (native ? head_gradient + turned : LossGradients());
   const double ends = memory.gradients + 2 * d * stream;
   const bool divides = mode == TrainingMode::kStep && optimizer == OptimizerKind::kAdamWForeach;
   const double updates = memory.gradients + (divides ? memory.parameters : 0);
@@ -287,6 +305,37 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   }
   memory.peak = memory.parameters + memory.optimizer + std::max({begins, attends, ends, updates});
   return memory;
+}
+
+std::vector<StepUnit> TransformerTraining::Units() const {
+  const double bytes = ElementBytes(storage);
+  const double d = shape.d_model * Tokens() * bytes;
+  const double f = shape.d_ff * Tokens() * bytes;
+  const double table = shape.vocab * shape.d_model * bytes;
+  const TransformerParameters all = shape.Parameters();
+  const double layer = ((all.attention + all.feed_forward) / shape.layers + 2 * shape.d_model) * bytes;
+  const Kept kept = KeptBytes();
+  // Of a layer, at most: all that it keeps, the gradients of its result, of the gate's product and of one factor, and
+  // of the last weight. When the gradient of its first norm is complete: those of the residual and of the normalized
+  // rows, and these.
+  std::vector<StepUnit> units(static_cast<std::size_t>(shape.layers),
+                              {.parameters = layer,
+                               .kept = kept.layer,
+                               .computes = kept.layer + d + 2 * f + shape.d_ff * shape.d_model * bytes,
+                               .passes = 3 * d});
+  units.insert(units.begin(), {.parameters = table, .computes = table + d, .passes = d});
+  const double logits = shape.vocab * Tokens() * bytes;
+  units.push_back({.parameters = table + shape.d_model * bytes,
+                   .kept = kept.head,
+                   .computes = kept.head + logits + d + table,
+                   .passes = 2 * d});
+  return units;
+}
+
+double TransformerTraining::ShardedPeak(double ranks) const {
+  const TrainingMemory memory = Memory(TrainingMode::kStep);
+  return (memory.parameters + memory.optimizer) / ranks +
+         workload::ShardedPeak(Units(), ranks, KeptBytes().logits + LossGradients());
 }
 
 }  // namespace roofbench::workload

@@ -7,9 +7,11 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lib/workload/cost.h"
 #include "lib/workload/dtype.h"
+#include "lib/workload/models/sharded_memory.h"
 
 namespace roofbench::workload {
 
@@ -128,6 +130,18 @@ struct TransformerTraining {
   double PalmFlops(TrainingMode mode) const;
 
   TrainingMemory Memory(TrainingMode mode) const;
+  // Of a step in one type: the embedding, the layers, and the head with the last norm.
+  std::vector<StepUnit> Units() const;
+  // The peak of a rank that shares them with others.
+  double ShardedPeak(double ranks) const;
+
+ private:
+  // Kept for backward: by a layer, of it by its gate, by the head, and by the loss.
+  struct Kept {
+    double layer, gate, head, logits;
+  };
+  Kept KeptBytes() const;
+  double LossGradients() const;
 };
 
 }  // namespace roofbench::workload
