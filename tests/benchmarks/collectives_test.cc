@@ -62,24 +62,31 @@ absl::Status StatusOf(const PlannedCase& planned, const SharedGroup& group, int 
   return CheckCase(*built);
 }
 
-class Collectives : public testing::TestWithParam<int> {
+void ExpectRight(const std::vector<PlannedCase>& cases, const SharedGroup& group, int steps) {
+  for (const PlannedCase& planned : cases) {
+    const absl::Status status = StatusOf(planned, group, steps);
+    EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
+  }
+}
+
+template <typename Parameter>
+class OverGloo : public testing::TestWithParam<Parameter> {
  protected:
   void SetUp() override {
     if (const absl::Status built = ranks::GlooIsBuilt(); !built.ok()) GTEST_SKIP() << built;
   }
 };
 
+class Collectives : public OverGloo<int> {};
+
 TEST_P(Collectives, AreRightOnEveryRank) {
   AsRanks(GetParam(), [](const SharedGroup& group) {
-    for (const PlannedCase& planned : Cases(group->size(), {"fp32", "bf16", "fp16", "int8"})) {
-      const absl::Status status = StatusOf(planned, group, 2);
-      EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
-    }
+    ExpectRight(Cases(group->size(), {"fp32", "bf16", "fp16", "int8"}), group, 2);
   });
 }
 
-// One rank that leaves out its own array, puts parts in another order, or keeps what it had.
-class FaultyGroup : public ranks::ForwardingGroup {
+// A rank that leaves out its own term of each sum.
+class WithoutOwnTerm : public ranks::ForwardingGroup {
  public:
   using ForwardingGroup::ForwardingGroup;
   void AllReduce(at::Tensor& tensor) override {
@@ -87,6 +94,12 @@ class FaultyGroup : public ranks::ForwardingGroup {
     ForwardingGroup::AllReduce(tensor);
     tensor.sub_(own);
   }
+};
+
+// One that also puts parts in another order, or keeps what it had.
+class FaultyGroup : public WithoutOwnTerm {
+ public:
+  using WithoutOwnTerm::WithoutOwnTerm;
   void AllGather(at::Tensor& output, const at::Tensor& input) override {
     ForwardingGroup::AllGather(output, input);
     Rotate(output, input.numel());
@@ -116,14 +129,12 @@ class FaultyGroup : public ranks::ForwardingGroup {
 TEST_P(Collectives, AFaultOfOneRankIsFoundThere) {
   AsRanks(GetParam(), [](const SharedGroup& group) {
     const bool is_faulty = group->rank() == group->size() - 1;
-    const SharedGroup own = is_faulty ? std::make_shared<FaultyGroup>(group) : group;
-    for (const PlannedCase& planned : Cases(group->size(), {"fp32", "bf16", "int8"})) {
-      const absl::Status status = StatusOf(planned, own, 1);
-      if (is_faulty) {
-        EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << planned.name << ": " << status;
-      } else {
-        EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
-      }
+    const std::vector<PlannedCase> cases = Cases(group->size(), {"fp32", "bf16", "int8"});
+    if (!is_faulty) return ExpectRight(cases, group, 1);
+    const SharedGroup faulty = std::make_shared<FaultyGroup>(group);
+    for (const PlannedCase& planned : cases) {
+      const absl::Status status = StatusOf(planned, faulty, 1);
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << planned.name << ": " << status;
     }
   });
 }
@@ -131,12 +142,8 @@ TEST_P(Collectives, AFaultOfOneRankIsFoundThere) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(2, 3, 4));
 
 // Decoders that ranks divide, of which the program checks each rank against one process.
-class DividedDecoders : public testing::TestWithParam<const char*> {
+class DividedDecoders : public OverGloo<const char*> {
  protected:
-  void SetUp() override {
-    if (const absl::Status built = ranks::GlooIsBuilt(); !built.ok()) GTEST_SKIP() << built;
-  }
-
   static std::vector<PlannedCase> Cases(int ranks, const std::vector<const char*>& precisions,
                                         const char* kv_cache = "default") {
     std::vector<PlannedCase> cases;
@@ -163,28 +170,11 @@ INSTANTIATE_TEST_SUITE_P(Families, DividedDecoders, testing::Values("decode", "p
 TEST_P(DividedDecoders, AreRightOnEveryRank) {
   for (const int size : {1, 2}) {
     AsRanks(size, [](const SharedGroup& group) {
-      for (const PlannedCase& planned : Cases(group->size(), {"fp32", "bf16", "int8", "int4", "llm_int8"})) {
-        const absl::Status status = StatusOf(planned, group, 1);
-        EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
-      }
-      for (const PlannedCase& planned : Cases(group->size(), {"fp32", "bf16"}, "int8")) {
-        const absl::Status status = StatusOf(planned, group, 1);
-        EXPECT_TRUE(status.ok()) << planned.name << " on rank " << group->rank() << ": " << status;
-      }
+      ExpectRight(Cases(group->size(), {"fp32", "bf16", "int8", "int4", "llm_int8"}), group, 1);
+      ExpectRight(Cases(group->size(), {"fp32", "bf16"}, "int8"), group, 1);
     });
   }
 }
-
-// A rank that leaves out its own term of each sum.
-class WithoutOwnTerm final : public ranks::ForwardingGroup {
- public:
-  using ForwardingGroup::ForwardingGroup;
-  void AllReduce(at::Tensor& tensor) override {
-    const at::Tensor own = tensor.clone();
-    ForwardingGroup::AllReduce(tensor);
-    tensor.sub_(own);
-  }
-};
 
 TEST_P(DividedDecoders, AFaultOfOneRankIsFoundOnAll) {
   AsRanks(2, [](const SharedGroup& group) {

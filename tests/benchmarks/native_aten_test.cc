@@ -289,13 +289,11 @@ TEST(WeightOnly, Int8EqualsLibTorch) {
     // LibTorch takes them in bf16.
     scales = scales.to(at::kBFloat16).to(at::kFloat);
     const at::Tensor y = at::empty({kBatch, kOutputs}, at::kBFloat16);
-    kernels::Run(
-        kernels::Gemv<kernels::Int8Weight, kernels::Bf16, kernels::Bf16>{
-            .weight = {Data<int8_t>(quantized), Data<float>(scales), kOutputs, k},
-            .x = Data<kernels::Bf16>(x),
-            .y = Data<kernels::Bf16>(y),
-            .m = kBatch},
-        kernels::ThreadPool(2));
+    RunOnTwo(kernels::Gemv<kernels::Int8Weight, kernels::Bf16, kernels::Bf16>{
+        .weight = {Data<int8_t>(quantized), Data<float>(scales), kOutputs, k},
+        .x = Data<kernels::Bf16>(x),
+        .y = Data<kernels::Bf16>(y),
+        .m = kBatch});
     ExpectEqual(y, at::_weight_int8pack_mm(x, quantized, scales.to(at::kBFloat16)), k);
   }
 }
@@ -313,12 +311,11 @@ TEST(WeightOnly, Int4EqualsLibTorch) {
     kernels::PackInt4(Data<uint8_t>(codes), Data<kernels::Bf16>(scales_zeros), kOutputs, k, group,
                       Data<std::byte>(packed), {0, kernels::Int4Tiles(kOutputs)});
     const at::Tensor y = at::empty({kBatch, kOutputs}, at::kBFloat16);
-    kernels::Run(kernels::Gemv<kernels::Int4Weight, kernels::Bf16, kernels::Bf16>{.weight = {Data<std::byte>(packed),
-                                                                                             kOutputs, k, group},
-                                                                                  .x = Data<kernels::Bf16>(x),
-                                                                                  .y = Data<kernels::Bf16>(y),
-                                                                                  .m = kBatch},
-                 kernels::ThreadPool(2));
+    RunOnTwo(kernels::Gemv<kernels::Int4Weight, kernels::Bf16, kernels::Bf16>{
+        .weight = {Data<std::byte>(packed), kOutputs, k, group},
+        .x = Data<kernels::Bf16>(x),
+        .y = Data<kernels::Bf16>(y),
+        .m = kBatch});
     const at::Tensor theirs =
         at::_weight_int4pack_mm_for_cpu(x, at::_convert_weight_to_int4pack_for_cpu(codes.to(at::kInt), 1), group,
                                         scales_zeros.transpose(0, 1).contiguous());

@@ -395,11 +395,15 @@ const Turning kTurning[] = {
      {1, 0.45986328, 0.097616628, 0.012156156, 0.0055901702, 0.0025707141, 0.001182177, 0.00054363982}},
 };
 
+DecoderConfig Read(const Turning& row) {
+  json config = Config(row.type, row.change);
+  config["hidden_size"] = 32;
+  return ParseConfig(config.dump()).value();
+}
+
 TEST(InverseFrequencies, AreThoseOfTransformers) {
   for (const Turning& row : kTurning) {
-    json config = Config(row.type, R"({"hidden_size": 32})");
-    config.update(json::parse(row.change));
-    const DecoderConfig read = ParseConfig(config.dump()).value();
+    const DecoderConfig read = Read(row);
     EXPECT_NEAR(read.stretched->attention_factor, row.attention_factor, 1e-9) << row.change;
     const at::Tensor lengths = at::full({1}, row.length, at::kDouble);
     const at::Tensor expected = at::tensor(row.frequencies, at::kDouble).unsqueeze(0);
@@ -412,9 +416,7 @@ TEST(InverseFrequencies, AreThoseOfTransformers) {
 // One row a length, where lengths matter.
 TEST(InverseFrequencies, GrowWithTheTextFromItsOriginalPositionsOn) {
   for (const auto& row : {kTurning[1], kTurning[6]}) {
-    json config = Config(row.type, R"({"hidden_size": 32})");
-    config.update(json::parse(row.change));
-    const DecoderConfig read = ParseConfig(config.dump()).value();
+    const DecoderConfig read = Read(row);
     EXPECT_EQ(read.FixedLength(), 64);
     const at::Tensor lengths = at::tensor({1, 64, 65, 100}, at::kDouble);
     const at::Tensor all = InverseFrequencies(read, lengths);
@@ -428,9 +430,7 @@ TEST(InverseFrequencies, GrowWithTheTextFromItsOriginalPositionsOn) {
 }
 
 TEST(CheckGrowth, RefusesToReadATextAgain) {
-  json config = Config(kTurning[6].type, R"({"hidden_size": 32})");
-  config.update(json::parse(kTurning[6].change));
-  const DecoderConfig phi = ParseConfig(config.dump()).value();
+  const DecoderConfig phi = Read(kTurning[6]);
   EXPECT_TRUE(CheckGrowth(phi, 1, 64).ok());
   EXPECT_TRUE(CheckGrowth(phi, 65, 2000).ok());
   const absl::Status refused = CheckGrowth(phi, 64, 65);

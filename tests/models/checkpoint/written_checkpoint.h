@@ -10,27 +10,16 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "tests/base/temp_folder.h"
 
 namespace roofbench::models {
 
-// A folder under the system's temporary one, removed with its contents.
-class TemporaryFolder {
+class TemporaryFolder : public TempFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "checkpoint_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
+  std::string path() const { return std::filesystem::path(*this / "").parent_path().string(); }
   void Write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
+    std::ofstream(*this / name, std::ios::binary) << text;
   }
-
- private:
-  std::string path_;
 };
 
 // Eight bytes of length, the header, the data.

@@ -38,6 +38,13 @@ void FillVectors(DecoderWeights& weights, at::Generator& generator) {
   }
 }
 
+// The logits of the last token, after a prompt of the first tokens and the others one by one.
+at::Tensor Read(DecoderModel& decoder, const at::Tensor& tokens, int64_t prompt) {
+  at::Tensor logits = decoder.Append(tokens.narrow(1, 0, prompt).contiguous());
+  for (int64_t i = prompt; i < tokens.size(1); ++i) logits = decoder.AppendOne(tokens.select(1, i).contiguous());
+  return logits.clone();
+}
+
 class DecoderTest : public testing::TestWithParam<Variant> {
  protected:
   DecoderTest() : generator_(at::detail::createCPUGenerator(3)) {
@@ -257,19 +264,14 @@ TEST(DecoderWithAWindow, AllPathsAgree) {
   DecoderWeights weights = RandomWeights(config, Storage::Default(WeightFormat::kFp32), 1).value();
   FillVectors(weights, generator);
   const at::Tensor tokens = at::randint(0, 96, {2, 20}, generator, at::kLong);
-  const auto logits_of = [&](DecoderModel& decoder, int64_t prompt) {
-    at::Tensor logits = decoder.Append(tokens.narrow(1, 0, prompt).contiguous());
-    for (int64_t i = prompt; i < 20; ++i) logits = decoder.AppendOne(tokens.select(1, i).contiguous());
-    return logits.clone();
-  };
   std::vector<at::Tensor> others;  // of other windows
   EagerDecoder without(weights, 2, 24);
-  others.push_back(logits_of(without, 20));
+  others.push_back(Read(without, tokens, 20));
   weights.config.shape.window = 6;
   for (const std::set<int64_t>& whole : {std::set<int64_t>{}, {0}, {1}}) {
     weights.config.whole_layers = whole;
     EagerDecoder exact(weights, 2, 24, Arithmetic::kExact);
-    const at::Tensor expected = logits_of(exact, 20);
+    const at::Tensor expected = Read(exact, tokens, 20);
     for (const at::Tensor& other : others) {
       EXPECT_GT((other - expected).abs().max().item<double>(), 0.1) << "the window makes no difference";
     }
@@ -277,7 +279,7 @@ TEST(DecoderWithAWindow, AllPathsAgree) {
     for (const char* implementation : {"eager", "native"}) {
       for (const int64_t prompt : {1, 4, 13, 20}) {
         const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 24}, 2).value();
-        EXPECT_LT((logits_of(*decoder, prompt) - expected).abs().max().item<double>(), 1e-4)
+        EXPECT_LT((Read(*decoder, tokens, prompt) - expected).abs().max().item<double>(), 1e-4)
             << implementation << prompt;
       }
     }
@@ -378,9 +380,7 @@ TEST(AnEightBitCache, IsCheckedInItself) {
     const DecoderWeights weights = PositionalWeightsOf(variant);
     const at::Tensor tokens = at::randint(0, 96, {2, 24}, generator, at::kLong);
     const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 32}, 1).value();
-    decoder->Append(tokens.narrow(1, 0, 9).contiguous());
-    at::Tensor found;
-    for (int64_t i = 9; i < 24; ++i) found = decoder->AppendOne(tokens.select(1, i).contiguous());
+    const at::Tensor found = Read(*decoder, tokens, 9);
     const KvCache& cache = *decoder->keys_and_values();
     EagerDecoder exact(weights, 2, 24, Arithmetic::kExact, &cache);
     // Our kernel rounds queries and weights to 16 bits.
@@ -415,13 +415,8 @@ TEST(PositionsByLength, DependOnTheTokensThatAreReadAtOnce) {
       const auto make = [&](int64_t batch) {
         return MakeDecoder(implementation, weights, {.batch = batch, .capacity = kLength}, 1).value();
       };
-      const auto read = [&](DecoderModel& decoder, int64_t first) {
-        at::Tensor logits = decoder.Append(tokens.narrow(1, 0, first).contiguous());
-        for (int64_t i = first; i < kLength; ++i) logits = decoder.AppendOne(tokens.select(1, i).contiguous());
-        return logits.clone();
-      };
       const auto decoder = make(1);
-      const at::Tensor found = read(*decoder, kPrompt);
+      const at::Tensor found = Read(*decoder, tokens, kPrompt);
       const KvCache* const cache = int8_cache ? decoder->keys_and_values() : nullptr;
       EagerDecoder reference(weights, 1, kLength, Arithmetic::kExact, cache);
       reference.Append(tokens.narrow(1, 0, kPrompt).contiguous());
@@ -429,9 +424,9 @@ TEST(PositionsByLength, DependOnTheTokensThatAreReadAtOnce) {
       EXPECT_LT(Off(found, reference.AppendOneByOne(later)), 1e-4) << implementation;
       if (int8_cache) continue;
       for (const int64_t other : {int64_t{1}, kPrompt + 1, kLength}) {
-        EXPECT_GT(Off(read(*make(1), other), found), 1e-3) << implementation << other;
+        EXPECT_GT(Off(Read(*make(1), tokens, other), found), 1e-3) << implementation << other;
       }
-      EXPECT_LT(Off(read(*make(1), 1), read(*make(1), kOriginal)), 1e-5) << "the plain positions";
+      EXPECT_LT(Off(Read(*make(1), tokens, 1), Read(*make(1), tokens, kOriginal)), 1e-5) << "the plain positions";
       // A ragged batch: each text turns by its own length.
       const auto two = make(2);
       const at::Tensor ragged = at::cat({tokens[0].narrow(0, 0, 2), tokens[0].narrow(0, 0, kPrompt)});
