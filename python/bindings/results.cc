@@ -81,10 +81,31 @@ std::vector<std::string> RowsOf(const std::vector<std::string>& lines, const nb:
   return texts;
 }
 
+// Shows the references of a measurement to the garbage collector. They may lead back to it: an exception has the frames
+// of its callers, whose variables are the measurement and the machine.
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const Measurement& measurement = *nb::inst_ptr<Measurement>(self);
+  Py_VISIT(measurement.raised.ptr());
+  Py_VISIT(measurement.last_result.ptr());
+  return 0;
+}
+
+int Clear(PyObject* self) {
+  Measurement& measurement = *nb::inst_ptr<Measurement>(self);
+  const nb::object raised = std::exchange(measurement.raised, nb::none());
+  const nb::object last_result = std::exchange(measurement.last_result, nb::none());
+  return 0;
+}
+
+PyType_Slot kCollected[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(Traverse)}, {Py_tp_clear, reinterpret_cast<void*>(Clear)}, {0, nullptr}};
+
 }  // namespace
 
 void BindResults(nb::module_& core) {
-  nb::class_<Measurement>(core, "Measurement")
+  nb::class_<Measurement>(core, "Measurement", nb::type_slots(kCollected))
       .def_prop_ro("seconds", [](const Measurement& measurement) { return measurement.outcome.samples.seconds; })
       .def_prop_ro("median", [](const Measurement& measurement) { return measurement.outcome.summary.median; })
       .def_prop_ro("interval",
