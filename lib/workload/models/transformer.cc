@@ -101,6 +101,22 @@ PerElement LossBackward(const TransformerTraining& training) {
   return {.flops = Softmax::kFlops, .read = act, .written = act};
 }
 
+// Elements of the tensors of a step.
+struct Elements {
+  double d, q, kv, f, v;  // the features of all tokens, and their logits
+  double scores;          // of a layer
+};
+Elements ElementsOf(const TransformerTraining& training) {
+  const Transformer& shape = training.shape;
+  const double tokens = training.Tokens();
+  return {.d = shape.d_model * tokens,
+          .q = shape.QueryWidth() * tokens,
+          .kv = shape.KvWidth() * tokens,
+          .f = shape.d_ff * tokens,
+          .v = shape.vocab * tokens,
+          .scores = training.batch * training.context * training.context * shape.heads};
+}
+
 // The peak of live bytes in addition to the parameters while forward runs and keeps nothing for backward: in a layer,
 // at the logits of the head, or in the loss.
 double ForwardPeak(const TransformerTraining& training) {
@@ -108,16 +124,13 @@ double ForwardPeak(const TransformerTraining& training) {
   const bool native = training.implementation == TrainingImplementation::kNative;
   const double stream = ElementBytes(training.storage);
   const double act = ElementBytes(training.compute);
-  const double d = shape.d_model * training.Tokens();
-  const double f = shape.d_ff * training.Tokens();
-  const double v = shape.vocab * training.Tokens();
+  const auto [d, q, kv, f, v, scores] = ElementsOf(training);
   // The output of a norm: LibTorch leaves the cast to the product.
   const double normed = d * (native ? act : stream);
   // Parameters without a gradient are cast again by each product.
   const double cast_bytes = training.IsMixed() ? shape.d_model * act : 0;
   // The stream, its norm, q, k and v before and after rotation, and the result. Our attention leaves v as it is, and
   // holds keys and values once more; the naive one holds all scores, masked, and their softmax.
-  const double scores = training.batch * training.context * training.context * shape.heads;
   const double held = training.attention == AttentionKind::kNaive ? 3 * scores : native ? d : 0;
   const double attention = d * stream + normed + (6 * d + held) * act + (native ? d * act : 0);
   // The stream before and after attention, both norms, the output of attention; gate, up and their product, and in
@@ -223,11 +236,7 @@ TransformerTraining::Kept TransformerTraining::KeptBytes() const {
   const double tokens = Tokens();
   const double stream = ElementBytes(storage);
   const double act = ElementBytes(compute);
-  const double scores = batch * context * context * shape.heads;
-  const double d = shape.d_model * tokens;
-  const double q = shape.QueryWidth() * tokens;
-  const double kv = shape.KvWidth() * tokens;
-  const double f = shape.d_ff * tokens;
+  const auto [d, q, kv, f, v, scores] = ElementsOf(*this);
   // For each of its two norms, a block keeps the input and a statistic per row, and LibTorch also the normalized rows,
   // both in fp32 where the norm is composed. The products that read the scaled rows keep them once, but under autocast
   // LibTorch rounds them again for each of the five. Attention keeps queries, keys, values and its result twice (before
@@ -243,25 +252,20 @@ TransformerTraining::Kept TransformerTraining::KeptBytes() const {
   const double gated = (native ? 3 : 4) * f * act;
   // For the loss, LibTorch keeps the log-probabilities (in fp32 under autocast), and our version the gradient of the
   // logits instead. The mean does not need its logits.
-  const double logits = loss == LossKind::kMeanLogit ? 0 : shape.vocab * tokens * (native ? act : stream);
+  const double logits = loss == LossKind::kMeanLogit ? 0 : v * (native ? act : stream);
   return {.layer = norms + attended + gated, .gate = gated, .head = normed + d * act, .logits = logits};
 }
 
 double TransformerTraining::LossGradients() const {
-  const double logits = shape.vocab * Tokens();
-  return loss == LossKind::kMeanLogit ? logits * ElementBytes(compute) : 2 * logits * ElementBytes(storage);
+  const double v = ElementsOf(*this).v;
+  return loss == LossKind::kMeanLogit ? v * ElementBytes(compute) : 2 * v * ElementBytes(storage);
 }
 
 TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
-  const double tokens = Tokens();
   const double count = shape.Parameters().Total();
   const double stream = ElementBytes(storage);
   const double act = ElementBytes(compute);
-  const double scores = batch * context * context * shape.heads;
-  const double d = shape.d_model * tokens;
-  const double q = shape.QueryWidth() * tokens;
-  const double kv = shape.KvWidth() * tokens;
-  const double v = shape.vocab * tokens;
+  const auto [d, q, kv, f, v, scores] = ElementsOf(*this);
   TrainingMemory memory{.parameters = count * stream};
   // A low-precision copy of the weights, while autocast caches them.
   const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
@@ -309,8 +313,8 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
 
 std::vector<StepUnit> TransformerTraining::Units() const {
   const double bytes = ElementBytes(storage);
-  const double d = shape.d_model * Tokens() * bytes;
-  const double f = shape.d_ff * Tokens() * bytes;
+  const Elements n = ElementsOf(*this);
+  const double d = n.d * bytes;
   const double table = shape.vocab * shape.d_model * bytes;
   const TransformerParameters all = shape.Parameters();
   const double layer = ((all.attention + all.feed_forward) / shape.layers + 2 * shape.d_model) * bytes;
@@ -321,13 +325,12 @@ std::vector<StepUnit> TransformerTraining::Units() const {
   std::vector<StepUnit> units(static_cast<std::size_t>(shape.layers),
                               {.parameters = layer,
                                .kept = kept.layer,
-                               .computes = kept.layer + d + 2 * f + shape.d_ff * shape.d_model * bytes,
+                               .computes = kept.layer + d + 2 * n.f * bytes + shape.d_ff * shape.d_model * bytes,
                                .passes = 3 * d});
   units.insert(units.begin(), {.parameters = table, .computes = table + d, .passes = d});
-  const double logits = shape.vocab * Tokens() * bytes;
   units.push_back({.parameters = table + shape.d_model * bytes,
                    .kept = kept.head,
-                   .computes = kept.head + logits + d + table,
+                   .computes = kept.head + n.v * bytes + d + table,
                    .passes = 2 * d});
   return units;
 }
