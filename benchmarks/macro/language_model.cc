@@ -3,7 +3,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
@@ -411,11 +410,7 @@ std::optional<models::KvCache> WithAllHeads(const models::KvCache* own, ranks::G
   if (Attended(own) == nullptr) return std::nullopt;
   models::KvCache all = *own;
   for (at::Tensor* const tensor : {&all.keys, &all.values, &all.key_scales, &all.value_scales}) {
-    at::Tensor parts = at::empty({group.size() * tensor->numel()}, tensor->options());
-    group.AllGather(parts, tensor->view({-1}));
-    std::vector<at::Tensor> by_rank;
-    for (const at::Tensor& part : parts.split(tensor->numel())) by_rank.push_back(part.view(tensor->sizes()));
-    *tensor = at::cat(by_rank, kHeads);
+    *tensor = models::JoinedParts(group, *tensor, kHeads);
   }
   return all;
 }

@@ -29,6 +29,14 @@ std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& tensors) {
   return gradients;
 }
 
+at::Tensor JoinedParts(ranks::Group& group, const at::Tensor& part, int64_t dimension) {
+  at::Tensor parts = at::empty({group.size() * part.numel()}, part.options());
+  group.AllGather(parts, part.contiguous().view({-1}));
+  std::vector<at::Tensor> by_rank;
+  for (const at::Tensor& flat : parts.split(part.numel())) by_rank.push_back(flat.view(part.sizes()));
+  return at::cat(by_rank, dimension);
+}
+
 void Traffic::Restart(bool exchanges) {
   exchanges_ = exchanges;
   done_.clear();
@@ -427,16 +435,9 @@ class TensorParallel final : public Parallel {
   std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override {
     std::vector<at::Tensor> all;
     for (std::size_t i = 0; i < owned.size(); ++i) {
-      const at::Tensor part = owned[i].detach().contiguous();
-      if (splits_[i] == SharedParameter::kWhole) {
-        all.push_back(part);
-        continue;
-      }
-      at::Tensor parts = at::empty({size() * part.numel()}, part.options());
-      traffic().group().AllGather(parts, part.view({-1}));
-      std::vector<at::Tensor> by_rank;
-      for (const at::Tensor& flat : parts.split(part.numel())) by_rank.push_back(flat.view(part.sizes()));
-      all.push_back(at::cat(by_rank, splits_[i]));
+      const at::Tensor part = owned[i].detach();
+      const bool is_whole = splits_[i] == SharedParameter::kWhole;
+      all.push_back(is_whole ? part.contiguous() : JoinedParts(traffic().group(), part, splits_[i]));
     }
     return all;
   }

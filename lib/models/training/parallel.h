@@ -17,6 +17,9 @@
 
 namespace roofbench::models {
 
+// The parts of all ranks, joined along a dimension in the order of the ranks; all have the shape of this rank's `part`.
+at::Tensor JoinedParts(ranks::Group& group, const at::Tensor& part, int64_t dimension);
+
 // The collectives of a step. Without `exchanges` none takes place, so that computation can be timed alone: sums are
 // this rank's terms, and gathered arrays repeat its own part.
 class Traffic {
