@@ -199,12 +199,13 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", type=Path, metavar="FILE", help="write the picture as PNG")
 
 
-def pictures(args: argparse.Namespace, charts: Sequence[Chart]) -> None:
-    """Writes the requested SVG and PNG, if any."""
+def pictures(args: argparse.Namespace, draw: Callable[[], Sequence[Chart]]) -> None:
+    """Writes the requested SVG and PNG, if any, of the charts that `draw` makes."""
     if not (args.svg or args.png):
         return
     with importing_matplotlib():
         from roofreport.render.pictures import write_png, write_svg
+    charts = draw()
     for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):
         if path is not None:
             with files.writing_to(path):

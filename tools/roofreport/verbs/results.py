@@ -197,7 +197,7 @@ def _scaling(args: argparse.Namespace) -> int:
     else:
         for series in found:
             show(formats.prose(result_tables.growth_line(series)))
-    pictures(args, sweeps.growth_charts(found))
+    pictures(args, lambda: sweeps.growth_charts(found))
     return EXIT_OK
 
 
@@ -240,7 +240,7 @@ def _ranks(args: argparse.Namespace) -> int:
             "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' measures three"
         )
     show(formats.FORMATS[args.format](ranks.scaling_table(found, args.predict)), end="")
-    pictures(args, [ranks.scaling_chart(found, args.predict)])
+    pictures(args, lambda: [ranks.scaling_chart(found, args.predict)])
     return EXIT_OK
 
 
@@ -270,7 +270,7 @@ def _serving(args: argparse.Namespace) -> int:
             "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 measures seven"
         )
     show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
-    pictures(args, [sweeps.serving_chart(curves)])
+    pictures(args, lambda: [sweeps.serving_chart(curves)])
     return EXIT_OK
 
 
@@ -312,7 +312,7 @@ def _roofline(args: argparse.Namespace) -> int:
         with importing_matplotlib():
             from roofreport.render import page
         write(args.html, page.render(result))
-    pictures(args, [roofline.chart(result)])
+    pictures(args, lambda: [roofline.chart(result)])
     return EXIT_OK
 
 
