@@ -26,7 +26,7 @@ enum NvmlReason : uint64_t {
 struct NvmlReading {
   std::optional<double> sm_hertz;
   std::optional<double> memory_hertz;
-  std::optional<double> watts;  // at this moment, or of the last second where the GPU reports no more
+  std::optional<double> watts;              // at this moment, or of the last second where the GPU reports no more
   std::optional<uint64_t> reasons;          // at this moment
   std::optional<double> thermal_seconds;    // seconds of thermal slowdown since the driver was loaded
   std::optional<double> power_cap_seconds;  // seconds of slowdown for the power limit
