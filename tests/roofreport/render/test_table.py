@@ -43,6 +43,22 @@ def test_columns_by_choice(result: Path, report: Report) -> None:
     assert "50 %" in lines[2] and "10 ms" in lines[2]
 
 
+def test_figures_in_doubt_say_so(tmp_path: Path, report: Report) -> None:
+    rows = [
+        builders.row(builders.MATMUL, 10.0, noisy=1.0, ci=0.4, disturbed=1.0),
+        builders.row(builders.GEMV, 1.0, samples=3.0),
+        builders.row(builders.COPY, 9.0),
+    ]
+    doubtful = builders.write_json(tmp_path / "doubtful.json", rows)
+    head, _, matmul, gemv, copy, *_ = report("table", doubtful).splitlines()
+    assert head.endswith("notes")
+    assert matmul.endswith("noisy (ci 40 %), disturbed") and gemv.endswith("3 samples") and copy.endswith("%")
+    quiet = builders.write_json(tmp_path / "quiet.json", [builders.row(builders.MATMUL, 10.0)])
+    assert "notes" not in report("table", quiet)
+    assert "[2] noisy (ci 40 %), disturbed" in report("table", quiet, doubtful)
+    assert "noisy" not in report("table", doubtful, "--columns=case,median"), "the columns that were asked for"
+
+
 def test_unknown_column_is_refused(result: Path, report: Report) -> None:
     assert "'speed'" in report.refused("table", result, "--columns=case,speed")
 

@@ -111,10 +111,23 @@ def growth_line(series: Series) -> str:
 NAME = "case"
 MEDIAN = "median"
 MEAN = "mean"
+NOTES = "notes"  # why figures are in doubt
 # Columns that most cases have; a column that no case has is left out.
-DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, "samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util")
+DEFAULT_COLUMNS = (
+    *(NAME, MEDIAN, MEAN, "samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util", NOTES),
+)
 
 _MILLISECOND = 1e-3
+
+
+def _notes(cases: Sequence[Case | None]) -> str:
+    """ "noisy (ci 40 %), disturbed"; of several results "noisy; [2] 3 samples"."""
+    found = []
+    for number, case in enumerate(cases, 1):
+        if _is_measured(case):
+            disturbed = "disturbed" if case.counters.get("disturbed", 0.0) > 0 else ""
+            found.append((number, ", ".join(filter(None, (doubt(case), disturbed)))))
+    return "; ".join(f"[{number}] {why}" if number > 1 else why for number, why in found if why)
 
 
 def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
@@ -147,12 +160,12 @@ def _expanded(columns: Sequence[str], result: Result) -> list[str]:
     special = {row.name for row in contract.counters}
     chosen: list[str] = []
     for column in columns:
-        if column in (NAME, MEDIAN, MEAN) or column in known:
+        if column in (NAME, MEDIAN, MEAN, NOTES) or column in known:
             chosen.append(column)
         elif column.startswith("<") and (metric := contract.metric(column)) is not None:
             chosen += [name for name in known if name not in special and contract.metric(name) is metric][:MOST_COLUMNS]
         elif column not in DEFAULT_COLUMNS and contract.metric(column) is None:
-            choices = ", ".join([NAME, MEDIAN, MEAN, *known])
+            choices = ", ".join([NAME, MEDIAN, MEAN, NOTES, *known])
             raise UnusableInputError(
                 f"--columns: no case has {printable(column)!r}; there are {printable(choices, 900)}"
             )
@@ -167,7 +180,9 @@ def result_table(
     """
     groups = [result.merged() for result in results]
     base, contract = groups[0], results[0].contract
-    chosen = _expanded(columns, results[0])
+    names = list(dict.fromkeys(name for group in groups for name in group))
+    doubtful = {name: why for name in names if (why := _notes([group.get(name) for group in groups]))}
+    chosen = [column for column in _expanded(columns, results[0]) if column != NOTES or doubtful]
     headers = list(chosen)
     speedups = axes.speedups(baseline, base, contract) if baseline else {}
     if baseline:
@@ -175,7 +190,7 @@ def result_table(
     for number in range(2, len(results) + 1):
         headers += [f"{MEDIAN} [{number}]", f"ratio [{number}]"]
     rows = []
-    for name in dict.fromkeys(name for group in groups for name in group):
+    for name in names:
         case = base.get(name)
         cells: list[Cell] = []
         explained = _is_measured(case)
@@ -185,6 +200,8 @@ def result_table(
             elif not explained:
                 cells.append(_missing(case))
                 explained = True
+            elif column == NOTES:
+                cells.append(words(doubtful.get(name, "")))
             else:
                 cells.append(_cell(case, column, contract))
         if baseline:

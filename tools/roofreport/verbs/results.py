@@ -63,7 +63,7 @@ examples:
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:
-    columns = ", ".join(result_tables.DEFAULT_COLUMNS[:3])
+    columns = ", ".join([*result_tables.DEFAULT_COLUMNS[:3], result_tables.NOTES])
     _add_results(parser)
     _add_format(parser, more=["gpt_fast"])
     parser.add_argument("--columns", help=f"comma-separated: {columns}, or any counter")
