@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -71,7 +72,7 @@ def test_verdict(ratio: float, verdict: str, timed: Any) -> None:
     assert found.verdict == verdict
     assert found.judgement is not None
     assert found.judgement.effect == pytest.approx(ratio - 1, abs=0.01)
-    assert f"{verdict} " in repr(found)
+    assert re.search(rf"s: {verdict}, change within \d+ pairs [+-]", repr(found))
     assert verdict in found._repr_html_()
 
 

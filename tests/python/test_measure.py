@@ -91,6 +91,12 @@ def test_names() -> None:
     assert _measured(cache="warm").name == "_double/cache:warm"
     assert roofbench.measure(lambda x: x + 1, _X, **_FEW).name == "lambda"
     assert roofbench.measure(functools.partial(_double), _X, **_FEW).name == "partial"
+    compiled = torch.compile(_double), torch.compile(torch.nn.Linear(2, 3))
+    assert [_measure._name(one, _measure.Options()) for one in compiled] == ["_double_compiled", "Linear_compiled"]
+
+
+def test_public_names_are_listed() -> None:
+    assert set(roofbench.__all__) <= set(dir(roofbench))
 
 
 @dataclasses.dataclass
@@ -268,6 +274,43 @@ def test_error_of_the_reference_is_the_reason() -> None:
 def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         roofbench.measure(_double, _X, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"work": 100}, r"work=100: expected roofbench\.Work\("),
+        ({"mutates": 0}, r"mutates=0: .*mutates=\[0\]"),
+        ({"reference": lambda: 1}, "the reference cannot be called with the 1 given arguments: too many positional"),
+    ],
+)
+def test_options_of_a_wrong_type(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        roofbench.measure(_double, _X, **options)
+
+
+def test_no_arguments() -> None:
+    with pytest.raises(TypeError, match=r"the function cannot be called .* 'x'; they follow the function"):
+        roofbench.measure(_double)
+
+
+def test_work_of_another_dtype_is_noted() -> None:
+    def notes(x: Any, dtype: str) -> str:
+        work = roofbench.work.softmax(1, 300, dtype)
+        return repr(roofbench.measure(_double, x, work=work, roofs=False, **_FEW))
+
+    assert "work reads 0.5 times the bytes of the arrays: is it of their dtype?" in notes(_X, "bf16")
+    assert "dtype" in notes(_X.astype(np.float64), "fp32")
+    assert "dtype" not in notes(_X, "fp32")
+
+
+def test_nothing_is_checked_where_no_number_is_expected() -> None:
+    x = np.full(300, np.nan, np.float32)
+    result = roofbench.measure(_double, x, reference=_double, **_FEW)
+    assert result.ok and not result.checked
+    assert "checked nothing: the reference gives NaN and infinities only" in repr(result)
+    x[7] = 1
+    assert roofbench.measure(_double, x, reference=_double, **_FEW).checked
 
 
 def test_not_a_function() -> None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,12 +145,14 @@ class Value:
         """The same of a result, which may stay in single precision."""
         return self.values() if self.kind == "f" else self.exact(kind)
 
-    def is_finite(self) -> bool:
+    def is_finite(self, of: Callable[[Iterable[bool]], bool] = all) -> bool:
+        """Whether all elements are, or with `any` one of them."""
         if self.is_whole:
             return True
         if sys.modules.get("numpy") is None:
-            return all(map(math.isfinite, self.exact("d")))
-        return bool(np.isfinite(self.values()).all())
+            return of(map(math.isfinite, self.exact("d")))
+        finite = np.isfinite(self.values())
+        return bool(finite.all() if of is all else finite.any())
 
     def is_still_in(self, result: Array | Value) -> bool:
         return isinstance(result, Value) or same_bits(_stored(result), self.stored())
@@ -185,6 +187,11 @@ class Outcome:
 
     def is_finite(self) -> list[bool]:
         return [value.is_finite() for value in self.results]
+
+    def says_something(self) -> bool:
+        """Whether there is a number in it, or an empty array, whose shape can be wrong."""
+        values = (*self.results, *self.mutated, *self.grads)
+        return any(not value.content or value.is_finite(any) for value in values)
 
     def is_still_in(self, held: Sequence[Sequence[Array | Value]]) -> bool:
         """Whether results, changed arguments and gradients are as they were."""

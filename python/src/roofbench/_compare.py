@@ -42,7 +42,8 @@ class Comparison:
             return "\n".join(map(repr, failed))
         found = self.judgement
         sides = f"{self.base.name} {_core.human_time(found.base)}, {self.new.name} {_core.human_time(found.new)}"
-        return f"{sides}: {self.verdict} {_render.signed(found.effect)} ({found.interval()}), {self.pairs} pairs"
+        change = f"{_render.signed(found.effect)} ({found.interval()})"
+        return f"{sides}: {self.verdict}, change within {self.pairs} pairs {change}"
 
     def _repr_html_(self) -> str:
         columns = {}
@@ -51,9 +52,8 @@ class Comparison:
             columns = {
                 self.base.name: _core.human_time(found.base),
                 f"{self.new.name} ": _core.human_time(found.new),
-                "change": _render.signed(found.effect),
+                f"change within {self.pairs} pairs": _render.signed(found.effect),
                 "95 % interval": found.interval(),
-                "pairs": str(self.pairs),
             }
         why = "; ".join(f"{result.name}: {result.failure}" for result in (self.base, self.new) if not result.ok)
         return _render.table(self.verdict, columns, {}, why, "verdict")

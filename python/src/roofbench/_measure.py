@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import itertools
 import math
 import secrets
@@ -63,7 +64,11 @@ class Options:
     interrupted: Callable[[], bool] | None = None
 
     def cost(self) -> _core.Cost | None:
-        return self.work.cost() if isinstance(self.work, Work) else self.work
+        if self.work is None or isinstance(self.work, _core.Cost):
+            return self.work
+        if not isinstance(self.work, Work):
+            raise TypeError(f"work={self.work!r}: expected roofbench.Work(flops=…, …) or a formula of roofbench.work")
+        return self.work.cost()
 
     def sampling(self) -> _core.SampleOptions:
         fields: dict[str, Any] = {"max_time": self.max_time, "max_wall": self.max_wall}
@@ -90,8 +95,12 @@ class Subject:
             raise TypeError(f"expected a function, not a {type(function).__name__}")
         if options.cache not in ("cold", "warm"):
             raise ValueError(f"cache={options.cache!r}: expected 'cold' or 'warm'")
+        if not isinstance(options.mutates, Sequence):
+            raise TypeError(f"mutates={options.mutates!r}: expected a list of numbers of arguments, as mutates=[0]")
         if any(not 0 <= index < len(arguments) for index in options.mutates):
             raise ValueError(f"mutates={list(options.mutates)}: there are {len(arguments)} arguments, from 0")
+        for one, what in ((function, "the function"), (options.reference, "the reference")):
+            _check_arguments(one, what, arguments)
         self.function = function
         self.options = options
         self.name = _name(function, options)
@@ -111,6 +120,9 @@ class Subject:
         self._values = list(self._originals)  # that the arrays hold before a call
         plain = [array for index, one in enumerate(by_argument) if index not in options.mutates for array in one]
         self._renewed = _renewable(plain, arguments)
+        cost = options.cost()
+        if cost is not None and not self._leaves:
+            self.notes += _other_dtype(cost, self._arrays if cost.bytes_updated else plain, captured)
         self._overlap = _overlap(self._arrays)
         self._watch = Watch(options.reference)
         self._gently = False  # how fresh values differ from the originals
@@ -181,7 +193,9 @@ class Subject:
             self._write(self._set(2))
             self._expected[2] = self._expectation(self._native())
         self.restore()
-        self.checked = True
+        self.checked = any(expected.exact.says_something() for expected in self._expected.values())
+        if not self.checked:
+            self.notes.append("checked nothing: the reference gives NaN and infinities only")
 
     def _reference(self) -> Reference:
         assert self.options.reference is not None
@@ -401,9 +415,36 @@ def _text(error: BaseException) -> str:
 def _name(function: Any, options: Options) -> str:
     if options.name:
         return options.name
-    name = getattr(function, "__name__", "") or type(function).__name__
+    eager = getattr(function, "_orig_mod", function)  # of a module of torch.compile
+    name = getattr(eager, "__name__", "") or type(eager).__name__
     name = name.strip("<>").replace(" ", "_")
+    if eager is not function or hasattr(function, "_torchdynamo_orig_callable"):
+        name += "_compiled"
     return f"{name}/cache:warm" if options.cache == "warm" else name
+
+
+def _check_arguments(function: Any, what: str, arguments: tuple[Any, ...]) -> None:
+    """Raises TypeError where a call cannot begin."""
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # there is none, or nobody knows it
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        given = f"{what} cannot be called with the {len(arguments)} given arguments"
+        raise TypeError(f"{given}: {error}; they follow the function, as in measure(function, x)") from None
+
+
+def _other_dtype(cost: _core.Cost, arguments: Sequence[Array], captured: Sequence[Array]) -> list[str]:
+    """A note if `work` reads two, four or eight times the bytes of the operands, or that part of them."""
+    read = cost.bytes_read + cost.bytes_updated
+    size = sum(array.data.nbytes for array in arguments)
+    # What the function closes over may be an operand or memory for its result.
+    sizes = size, size + sum(array.data.nbytes for array in captured)
+    if not read or not size or any(max(read / one, one / read) not in (2, 4, 8) for one in sizes):
+        return []
+    return [f"work reads {read / size:g} times the bytes of the arrays: is it of their dtype?"]
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -486,7 +527,7 @@ def measure(
     ValueError are for arguments that cannot be measured.
     """
     options = Options(
-        work, reference, cache, name, axes or {}, tolerance, reduction, tuple(mutates), grads, inputs, seed, max_time,
+        work, reference, cache, name, axes or {}, tolerance, reduction, mutates, grads, inputs, seed, max_time,
         max_wall, max_warmup_time, max_samples, roofs, interrupted,
     )  # fmt: skip
     case = Subject(function, args, options)

@@ -75,10 +75,10 @@ class Work:
     def cost(self) -> Cost:
         flops = self.flops if isinstance(self.flops, Mapping) else {self.dtype: self.flops} if self.flops else {}
         return Cost(
-            flops,
-            bytes_read=self.bytes_read,
-            bytes_written=self.bytes_written,
-            bytes_updated=self.bytes_updated,
+            {dtype: float(count) for dtype, count in flops.items()},
+            bytes_read=float(self.bytes_read),
+            bytes_written=float(self.bytes_written),
+            bytes_updated=float(self.bytes_updated),
         )
 
 
