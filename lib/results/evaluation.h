@@ -12,7 +12,7 @@ namespace roofbench {
 
 // Fills in the summary, the noise, the ratios to the roof, and whether that was disturbed. `outcome` must contain its
 // cost, model, phases, samples and conditions. Returns DataLoss if a case ran so far above its roof that its cost or
-// the probe must be wrong.
+// the probe must be wrong, or that it did not do its work.
 absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, Outcome& outcome);
 
 // Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.

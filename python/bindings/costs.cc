@@ -41,7 +41,8 @@ using FlopsByName = std::map<std::string, double>;
 
 double Amount(double value, const char* what) {
   if (value >= 0 && value <= 1e100) return value;
-  throw std::invalid_argument(std::string(what) + " of a cost: expected a number from 0");
+  throw std::invalid_argument(std::string(what) + "=" + nb::repr(nb::float_(value)).c_str() +
+                              ": expected a number from 0 to 1e100");
 }
 
 void MakeCost(Cost* cost, const FlopsByName& flops, double read, double written, double updated,

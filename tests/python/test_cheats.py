@@ -11,6 +11,7 @@ import _thread
 import gc
 import itertools
 import random
+import re
 import sys
 import threading
 import time
@@ -22,7 +23,6 @@ import pytest
 import roofbench
 import torch
 from numpy.typing import NDArray
-from roofbench import _measure
 
 Floats = NDArray[np.float32]
 _SIZE = 160
@@ -515,23 +515,12 @@ def test_state_of_the_process_changed(act: Callable[[], Any], undo: Callable[[],
     assert reason.startswith("the function left ") and what in reason
 
 
-def test_impossible_share_of_the_roof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sampler says that the work cannot have been done in the time; its samples are kept."""
-    message = "the case ran at 3 of the measured memory roof, which cannot be: its cost or the probe is wrong"
-    taken = _measure.Subject.samples
-
-    class Impossible:
-        impossible = message
-
-        def __init__(self, measured: Any) -> None:
-            self._measured = measured
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._measured, name)
-
-    monkeypatch.setattr(_measure.Subject, "samples", lambda self: Impossible(taken(self)))
-    result = roofbench.measure(product, *_inputs(), reference=product, **_FEW)
-    assert result.failure == message
+@pytest.mark.parametrize(("function", "times"), [(product, 10**6), (lambda a, b: None, 1000)], ids=["work", "nothing"])
+def test_faster_than_every_roof(function: Callable[..., Any], times: int) -> None:
+    """In few samples, too, and beside other programs. The samples are kept."""
+    work = roofbench.work.matmul(times * _SIZE, _SIZE, _SIZE, "fp32")
+    result = roofbench.measure(function, *_inputs(), work=work, **_FEW)
+    assert re.fullmatch(r"the case ran at \S+ times the highest rate of the .+ roof in this run, .+", result.failure)
     assert result.samples and result.roof is None
 
 

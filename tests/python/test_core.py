@@ -37,8 +37,8 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: _core.gemv(1, 1, "int3"), "precision 'int3': expected fp32"),
     (lambda: _core.softmax(1, 1, "fp32", direction="up"), "direction 'up'"),  # type: ignore[arg-type]
     (lambda: _core.decoder_decode("gpt", "bf16", 1), "model 'gpt': expected tinyllama_1b"),
-    (lambda: _core.Cost(bytes_read=-1), "bytes_read of a cost"),
-    (lambda: _core.Cost({"fp32": math.nan}), "flops of a cost"),
+    (lambda: _core.Cost(bytes_read=-1), "bytes_read=-1.0: expected a number from 0"),
+    (lambda: _core.Cost({"fp32": math.nan}), "flops=nan"),
     (lambda: _core.rows(["{}"], {}), "not a line of a journal"),
     (lambda: _core.unmeasured_line("a", {}, "lost", ""), "verdict 'lost'"),  # type: ignore[arg-type]
     (lambda: _core.mismatch(array("f", [1]), array("f", [1]), 0.1), "float64"),

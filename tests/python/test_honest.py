@@ -6,6 +6,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -302,6 +305,28 @@ def test_sorting() -> None:
 def test_warm() -> None:
     result = _honest(np.add, _floats(100), _floats(100), reference=lambda a, b: a + b, cache="warm")
     assert result.name == "add/cache:warm"
+
+
+def test_close_to_the_roof() -> None:
+    x = _floats(1 << 22)
+    _honest(np.copy, x, reference=np.copy, work=roofbench.work.copy(x.nbytes))
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) > 16, reason="starts eight programs for each processor")
+def test_beside_many_programs() -> None:
+    """What they leave of a roof is none."""
+    x = _floats(1 << 16)
+    loop = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
+    loops = [subprocess.Popen(loop, stdout=subprocess.PIPE) for _ in range(8 * (os.cpu_count() or 1))]
+    try:
+        for one in loops:
+            assert one.stdout is not None and one.stdout.readline()
+        result = _honest(np.sort, x, reference=np.sort, work=roofbench.work.copy(x.nbytes), max_time=0.2)
+    finally:
+        for one in loops:
+            one.kill()
+            one.communicate()
+    assert result.noisy and result.disturbed and result.roof is None
 
 
 def test_without_arrays() -> None:

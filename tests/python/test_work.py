@@ -23,6 +23,11 @@ def test_unknown_dtype_lists_the_known_ones() -> None:
         Work(flops=1, dtype="float99").cost()
 
 
+def test_less_than_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"flops=-1\.0: expected a number from 0"):
+        Work(flops=-1).cost()
+
+
 def test_formulas_are_those_of_the_program() -> None:
     cost = work.matmul(3, 5, 7, "fp32")
     assert cost.flops == {"fp32": 2 * 3 * 5 * 7}

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace roofbench {
 namespace {
 
@@ -28,6 +30,60 @@ TEST(ModelRatios, AreKnownOnlyWhereArithmeticBinds) {
   // The probe is then not arithmetic, and the earlier calibration does not count as a roof inside the case.
   gauge.bound = workload::Bound::kMemory;
   EXPECT_THAT(ModelRatios(gauge, TwoChunks()), IsEmpty());
+}
+
+// Reads memory at 10 GB/s, and is sampled in chunks whose steps take a second each, beside probes of these rates.
+Outcome Reading(double bytes, const std::vector<double>& probed) {
+  Outcome outcome;
+  outcome.cost = workload::InOperands({.bytes_read = bytes});
+  for (const double rate : probed) {
+    outcome.samples.chunks.push_back(
+        {.first_sample = std::ssize(outcome.samples.seconds), .samples = 10, .median_seconds = 1, .roof_rate = rate});
+    outcome.samples.seconds.insert(outcome.samples.seconds.end(), 10, 1.0);
+  }
+  return outcome;
+}
+
+absl::Status Judge(Outcome& outcome) {
+  hardware::RoofGauge gauge{.peaks = {.read = 1e10}, .calibrated_rate = 1e10, .name = "memory"};
+  return Evaluate(gauge, hardware::CacheState::kCold, outcome);
+}
+
+TEST(Evaluate, NoNoiseExplainsManyTimesTheRoof) {
+  for (const bool is_noisy : {false, true}) {
+    for (const std::vector<double>& probed : {std::vector<double>(8, 1e10), std::vector<double>(8, 1e9), {1e10}}) {
+      Outcome impossible = Reading(1.5e11, probed);
+      impossible.conditions.others_share = is_noisy ? 0.5 : 0;
+      EXPECT_THAT(Judge(impossible).ToString(), testing::HasSubstr("at 15 times the highest rate of the memory roof"));
+      EXPECT_TRUE(impossible.disturbed);
+    }
+  }
+}
+
+TEST(Evaluate, NoiseExplainsALittleAboveTheRoof) {
+  Outcome outcome = Reading(1.5e10, std::vector<double>(8, 1e10));
+  EXPECT_FALSE(Judge(outcome).ok()) << "on a quiet machine it does not";
+  outcome = Reading(1.5e10, std::vector<double>(8, 1e10));
+  outcome.conditions.others_share = 0.5;
+  EXPECT_TRUE(Judge(outcome).ok());
+  EXPECT_TRUE(outcome.disturbed);
+  outcome = Reading(1.5e11, std::vector<double>(8, 1e10));
+  outcome.conditions.others_share = 0.8;
+  EXPECT_TRUE(Judge(outcome).ok()) << "a fifth of the processors was left to the probes";
+  outcome = Reading(9e9, std::vector<double>(8, 2e9));
+  EXPECT_TRUE(Judge(outcome).ok()) << "below the calibration, whatever disturbed the probes";
+  EXPECT_TRUE(outcome.disturbed);
+}
+
+TEST(Evaluate, ProbesThatDisagreeGiveNoShare) {
+  const auto is_disturbed = [](const std::vector<double>& probed) {
+    Outcome outcome = Reading(1e9, probed);
+    EXPECT_TRUE(Judge(outcome).ok());
+    return outcome.disturbed;
+  };
+  EXPECT_FALSE(is_disturbed({1e10, 9e9, 1e10, 8e9, 7e9, 1e10, 1e10, 2e9})) << "a single slow one is outvoted";
+  EXPECT_TRUE(is_disturbed({1e10, 2e9, 1e10, 2e9, 1e10, 2e9, 1e10, 2e9}));
+  EXPECT_TRUE(is_disturbed(std::vector<double>(8, 2e9))) << "all are far below the calibration";
 }
 
 }  // namespace

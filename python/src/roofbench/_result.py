@@ -20,7 +20,8 @@ _NOISE = {
     "stolen": "the hypervisor took more than 5 % of the processors' time",
 }
 _FLAGS = {
-    "disturbed": "it ran above the roof that was measured with it, so something slowed the probes: no share is given",
+    "disturbed": "it ran above the roof measured with it, the probes of that roof disagree, or other programs took more"
+    " than half of the processors: no share is given",
     "throttled": "the processors slowed themselves down for heat",
     "launch_bound": "the host takes longer to start the work than the device to do it",
 }
