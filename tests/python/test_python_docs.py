@@ -23,10 +23,11 @@ LINE = re.compile(r"^\S+ +[0-9.]+ (ns|µs|ms|s) .*\+-[0-9.]+ %", re.MULTILINE)
 @pytest.mark.slow
 def test_the_python_of_the_page_runs(run_python: Callable[..., Any], tmp_path: Path) -> None:
     """One block after another, as in a notebook."""
-    (tmp_path / "page.py").write_text("\n".join(documents.blocks(PAGE, "python")))
+    (tmp_path / "page.py").write_text("\n".join([*documents.blocks(PAGE, "python"), "print(training_step())"]))
     done = run_python("page.py")
     assert done.returncode == 0, done.stderr
     assert LINE.search(done.stdout)
+    assert re.search(r"^step  ( +\S+){2} ", done.stdout, re.MULTILINE), "no failure"
     assert "hurried  failed: " in done.stdout
     assert re.search(r"\b(FASTER|SLOWER|SAME|AMBIGUOUS)\b", done.stdout)
 
