@@ -83,6 +83,16 @@ endif()
 # lib next to bin, as in an installed tree; lib/device/open_device.cc looks for it there.
 function(roofbench_cuda_module)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*_cuda.cc" "${PROJECT_SOURCE_DIR}/lib/*.cu")
+  find_path(ROOFBENCH_NCCL_INCLUDE nccl.h HINTS "${LibTorch_PREFIX}/../nvidia/nccl/include" DOC "folder of nccl.h")
+  mark_as_advanced(ROOFBENCH_NCCL_INCLUDE)
+  if(ROOFBENCH_NCCL_INCLUDE)
+    # The library is inside libtorch_cuda, or next to it.
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/lib/ranks/nccl_cuda.cc" PROPERTIES
+      COMPILE_DEFINITIONS USE_C10D_NCCL COMPILE_OPTIONS "-isystem;${ROOFBENCH_NCCL_INCLUDE}")
+  else()
+    message(STATUS "NCCL: left out, no nccl.h (cases of several ranks then run on processors alone)")
+    list(FILTER sources EXCLUDE REGEX "/nccl_cuda\\.cc$")
+  endif()
   add_library(roofbench_cuda SHARED ${sources})
   add_library(roofbench::cuda ALIAS roofbench_cuda)
   set_target_properties(roofbench_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib"

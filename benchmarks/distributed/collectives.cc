@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/ranks/device_group.h"
 #include "lib/ranks/group.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/collectives.h"
@@ -142,8 +143,7 @@ absl::StatusOr<Array> MakeArray(const Row& row, const Point& at, Inputs& in) {
 
 Family Declared(const Row& row) {
   FamilyOf<Array> family(std::string(workload::Name(row.kind)), row.doc);
-  family.Axis(SharedAxis(kImplAxis, {"gloo"}))
-      .Size(kRanksAxis)
+  family.Size(kRanksAxis)
       .Dtypes({"fp32", "bf16", "fp16", "int8"})
       .Size("bytes", "of the whole array, of which parts are an equal share of each rank");
   if (row.in_place == InPlace::kChoice) {
@@ -155,7 +155,7 @@ Family Declared(const Row& row) {
                                               .ranks = at.Number(kRanksAxis),
                                               .array_bytes = at.Number("bytes"),
                                               .in_place = IsInPlace(row, at)};
-        workload::Cost cost = collective.GlooCost();
+        workload::Cost cost = at.Text(kImplAxis) == "nccl" ? collective.NcclCost() : collective.GlooCost();
         cost.resident_bytes += static_cast<double>(kPeriod * ElementBytes(at));
         return cost;
       })
@@ -177,14 +177,20 @@ Family Declared(const Row& row) {
         return Tolerance{.dtype = at.Dtype(), .reduction = at.Number(kRanksAxis), .roundings = at.Number(kRanksAxis)};
       })
       .Impl("gloo", OnCpu([&row](Array&, const Point&, Inputs&) { return row.run; }))
-      .Limits("Gloo is LibTorch's backend for processors");
-  const auto add = [&family](Suite suite, const AxisList& ranks, const AxisList& dtypes, const AxisList& bytes) {
-    family.Points(suite, {{"impl", {"gloo"}}, {"ranks", ranks}, {"dtype", dtypes}, {"bytes", bytes}});
+      .Limits("Gloo is LibTorch's backend for processors")
+      .Impl("nccl", OnGpu({ranks::kNccl}, [&row](Array&, const Point&, Inputs&) { return row.run; }))
+      .Limits("NCCL is LibTorch's backend for GPUs: one for each rank");
+  const auto add = [&family](Suite suite, const char* impl, const AxisList& ranks, const AxisList& dtypes,
+                             const AxisList& bytes) {
+    family.Points(suite, {{"impl", {impl}}, {"ranks", ranks}, {"dtype", dtypes}, {"bytes", bytes}});
   };
-  add(Suite::kQuick, {2}, {"fp32"}, {1_Mi});
-  add(Suite::kStandard, {2, 4}, {"fp32"}, {1_Ki, 32_Ki, 1_Mi, 32_Mi});
-  add(Suite::kStandard, {2, 4}, {"bf16", "int8"}, {1_Mi});
-  add(Suite::kFull, {2, 4}, {"fp32"}, {1_Ki, 4_Ki, 16_Ki, 64_Ki, 256_Ki, 1_Mi, 4_Mi, 16_Mi, 64_Mi, 256_Mi, 1_Gi});
+  add(Suite::kQuick, "gloo", {2}, {"fp32"}, {1_Mi});
+  add(Suite::kStandard, "gloo", {2, 4}, {"fp32"}, {1_Ki, 32_Ki, 1_Mi, 32_Mi});
+  add(Suite::kStandard, "gloo", {2, 4}, {"bf16", "int8"}, {1_Mi});
+  add(Suite::kStandard, "nccl", {2}, {"fp32"}, {1_Ki, 1_Mi, 1_Gi});
+  const AxisList all_bytes = {1_Ki, 4_Ki, 16_Ki, 64_Ki, 256_Ki, 1_Mi, 4_Mi, 16_Mi, 64_Mi, 256_Mi, 1_Gi};
+  add(Suite::kFull, "gloo", {2, 4}, {"fp32"}, all_bytes);
+  add(Suite::kFull, "nccl", {2, 4, 8}, {"fp32", "bf16"}, all_bytes);
   if (row.in_place == InPlace::kChoice) {
     family.Points(Suite::kFull, {{"impl", {"gloo"}},
                                  {"ranks", {2, 4}},

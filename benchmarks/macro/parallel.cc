@@ -93,7 +93,8 @@ absl::Status SupportsRanks(const Point& at, const Device& device) {
     return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
   }
   if (device.gpu() == nullptr) return absl::OkStatus();
-  return absl::UnimplementedError("its ranks exchange data over Gloo, LibTorch's backend for processors");
+  return absl::UnimplementedError(
+      "its ranks exchange data over Gloo, LibTorch's backend for processors; over NCCL only the collectives run");
 }
 
 absl::Status SupportsParallel(const Point& at, const Device& device) {

@@ -98,7 +98,11 @@ class Device {
 // that belong to the case.
 hardware::ConditionsWatch WatchConditions(Device& device, std::function<double()> other_cpu = {});
 
-// `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: LibTorch's default. The error lists the devices that exist.
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads);
+// `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: LibTorch's default. `local_rank`: among the processes of a
+// run on this machine, of which "cuda" and "auto" give each another GPU, if this process sees several. The error lists
+// the devices that exist.
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads, int local_rank = 0);
+// OK if this process sees so many GPUs; the error says how many it sees.
+absl::Status SeesGpus(int64_t count);
 
 }  // namespace roofbench

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -37,13 +39,15 @@ absl::Status FindDriver() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(std::optional<int> number, int local_rank) {
   if (absl::Status status = FindDriver(); !status.ok()) return status;
   const absl::StatusOr<const GpuModule*> module = LoadGpuModule();
   if (!module.ok()) return module.status();
   std::string why;
   const int count = (*module)->count(&why);
   if (count < 0) return absl::UnavailableError(absl::StrCat("the driver shows no GPU: ", why));
+  // A launcher may have given each rank its own.
+  const int index = number ? *number : count == 1 ? 0 : local_rank;
   if (index >= count) {
     return absl::NotFoundError(count == 0 ? std::string("the driver shows no GPU")
                                           : absl::StrCat("there is no GPU ", index, "; there are ", count,
@@ -93,20 +97,32 @@ absl::StatusOr<const GpuModule*> LoadGpuModule() {
   return *opened;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads) {
+absl::Status SeesGpus(int64_t count) {
+  const absl::StatusOr<const GpuModule*> module = LoadGpuModule();
+  if (!module.ok()) return module.status();
+  std::string why;
+  const int seen = (*module)->count(&why);
+  if (seen >= count) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("needs ", count, " GPUs, one for each rank, and there ",
+                   std::max(seen, 0) == 1 ? "is 1" : absl::StrCat("are ", std::max(seen, 0))));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads, int local_rank) {
   if (spec == "cpu") return std::make_unique<CpuDevice>(threads);
   if (spec == "auto") {
-    if (absl::StatusOr<std::unique_ptr<Device>> gpu = OpenGpu(0); gpu.ok()) return gpu;
+    if (absl::StatusOr<std::unique_ptr<Device>> gpu = OpenGpu(std::nullopt, local_rank); gpu.ok()) return gpu;
     return std::make_unique<CpuDevice>(threads);
   }
   int index = 0;
-  const bool is_gpu = spec == "cuda" ||
-                      (absl::StartsWith(spec, "cuda:") && absl::SimpleAtoi(absl::StripPrefix(spec, "cuda:"), &index) &&
-                       index >= 0 && index <= std::numeric_limits<c10::DeviceIndex>::max());
+  const bool is_any = spec == "cuda";
+  const bool is_gpu =
+      is_any || (absl::StartsWith(spec, "cuda:") && absl::SimpleAtoi(absl::StripPrefix(spec, "cuda:"), &index) &&
+                 index >= 0 && index <= std::numeric_limits<c10::DeviceIndex>::max());
   if (!is_gpu) {
     return absl::InvalidArgumentError(absl::StrCat("--device=", spec, ": expected auto, cpu, cuda or cuda:N"));
   }
-  absl::StatusOr<std::unique_ptr<Device>> gpu = OpenGpu(index);
+  absl::StatusOr<std::unique_ptr<Device>> gpu = OpenGpu(is_any ? std::nullopt : std::optional<int>(index), local_rank);
   if (gpu.ok()) return gpu;
   return absl::InvalidArgumentError(
       absl::StrCat("--device=", spec, ": ", std::string(gpu.status().message()), " (--device=cpu works anywhere)"));

@@ -25,6 +25,7 @@ const std::initializer_list<UnverifiedKernel> kTable = {
     {"SoftmaxRows", kRows, true},
     {"GemvRows", "lib/kernels/cuda/gemv_cuda.cu", true},
     {"InductorPackage", "lib/suite/steps/compiled.cc"},
+    {"NcclGroup", "lib/ranks/nccl_cuda.cc"},
 };
 
 }  // namespace

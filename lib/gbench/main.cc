@@ -149,7 +149,7 @@ int FollowRankZero(const Options& options, const std::vector<PlannedCase>& plan,
   const absl::StatusOr<std::unique_ptr<RankTeam>> team =
       RankTeam::Meet(place, FingerprintOf(options, plan), RankTimeout(options));
   if (!team.ok()) return Refuse(team.status());
-  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads);
+  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads, place.local_rank);
   if (!device.ok()) return Refuse(device.status());
   Session(options, **device, plan, nullptr).Follow(**team);
   return EXIT_SUCCESS;
@@ -188,7 +188,7 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
                                  "nvtx3/nvToolsExt.h, or name its folder: "
                                  "-DROOFBENCH_NVTX_INCLUDE=<folder>"));
   }
-  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads);
+  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads, place.local_rank);
   if (!device.ok()) return Refuse(device.status());
   if (options.doctor) {
     std::cout << Examine(**device);

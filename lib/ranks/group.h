@@ -39,15 +39,15 @@ class Reducer {
 };
 
 // Every rank calls the same functions in the same order with tensors of the same shapes and types, contiguous. A call
-// returns when its result is in memory; it throws ContactLost if another rank left the group or takes longer than the
-// timeout.
+// returns when its result is in memory, or will be for what the device does next; it throws ContactLost if another rank
+// left the group or takes longer than the timeout.
 class Group {
  public:
   virtual ~Group() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // "gloo", or "none" for the group of one rank.
+  // "gloo", "nccl" for tensors of GPUs, or "none" for the group of one rank.
   virtual std::string backend() const = 0;
 
   // Sums in place.
@@ -72,6 +72,8 @@ class Group {
   virtual void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) = 0;
   // Returns when every rank has called it.
   virtual void Barrier() = 0;
+  // What the caller's device does next begins when every rank's has come to this point. The host need not wait.
+  virtual void Meet() { Barrier(); }
   // For leaves that require gradients; it must not outlive them. nullptr: the backend has none.
   virtual std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters);
 };

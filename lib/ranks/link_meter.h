@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "lib/ranks/group.h"
+#include "lib/timing/clock.h"
 
 namespace roofbench::ranks {
 
@@ -25,8 +27,9 @@ LinkSpeed FitLink(double short_bytes, double short_seconds, double long_bytes, d
 // functions at the same time and gets the same result, that of the slowest pair, which a ring has to wait for.
 class LinkMeter {
  public:
-  // `bytes`: of the long message, at least 64 KiB; `group` must outlive it.
-  LinkMeter(Group& group, int64_t bytes);
+  // `bytes`: of the long message, at least 64 KiB. The messages lie in the memory of `device`, which `clock` times.
+  // `group` must outlive it.
+  LinkMeter(Group& group, int64_t bytes, std::unique_ptr<timing::Clock> clock, at::Device device);
 
   // For about `seconds`.
   LinkSpeed Measure(double seconds);
@@ -36,6 +39,7 @@ class LinkMeter {
   double OneWay(at::Tensor& message, int64_t rounds);
 
   Group& group_;
+  const std::unique_ptr<timing::Clock> clock_;
   at::Tensor short_, long_;
 };
 

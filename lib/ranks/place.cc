@@ -32,15 +32,16 @@ struct Names {
   Launcher launcher;
   const char* title;
   const char* rank;
+  const char* local_rank;
   const char* size;
   const char* host;  // nullptr: this machine
   const char* port;
 };
 
 constexpr Names kLaunchers[] = {
-    {Launcher::kOurs, "this program", kRank, kSize, nullptr, kPort},
-    {Launcher::kTorchrun, "torchrun", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-    {Launcher::kSlurm, "srun", "SLURM_PROCID", "SLURM_NTASKS", "MASTER_ADDR", "MASTER_PORT"}};
+    {Launcher::kOurs, "this program", kRank, kRank, kSize, nullptr, kPort},
+    {Launcher::kTorchrun, "torchrun", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
+    {Launcher::kSlurm, "srun", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "MASTER_ADDR", "MASTER_PORT"}};
 
 absl::StatusOr<int> NumberIn(const Variable& variable, const char* name, int least, int most, const Names& names) {
   const char* text = variable(name);
@@ -67,7 +68,11 @@ absl::StatusOr<Place> PlaceBy(const Names& names, const Variable& variable) {
   if (*size == 1) return Place{};
   const absl::StatusOr<int> port = NumberIn(variable, names.port, 1, kMostPort, names);
   if (!port.ok()) return port.status();
+  const bool has_local = variable(names.local_rank) != nullptr;
+  const absl::StatusOr<int> local = has_local ? NumberIn(variable, names.local_rank, 0, *rank, names) : rank;
+  if (!local.ok()) return local.status();
   place.rank = *rank;
+  place.local_rank = *local;
   place.size = *size;
   place.port = static_cast<uint16_t>(*port);
   if (names.host != nullptr) place.host = variable(names.host);

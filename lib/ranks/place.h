@@ -22,6 +22,7 @@ struct Place {
   Launcher launcher = Launcher::kNone;
   int rank = 0;
   int size = 1;
+  int local_rank = 0;  // among those on this machine
   std::string host = "127.0.0.1";
   uint16_t port = 0;    // of a serving rank: 0 lets the system choose
   bool serves = false;  // the board, to the others
@@ -31,8 +32,9 @@ struct Place {
 // The value of an environment variable; nullptr if it is not set.
 using Variable = std::function<const char*(const char* name)>;
 
-// From the environment that torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), srun (SLURM_PROCID, SLURM_NTASKS and
-// the same MASTER_…) or RankProcesses sets. InvalidArgument names a variable that is missing or invalid.
+// From the environment that torchrun (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), srun (SLURM_PROCID,
+// SLURM_LOCALID, SLURM_NTASKS and the same MASTER_…) or RankProcesses sets. Without a local rank, all are on this
+// machine. InvalidArgument names a variable that is missing or invalid.
 absl::StatusOr<Place> PlaceOfThisProcess(const Variable& variable);
 
 // Ties a process that RankProcesses started to its parent: it ends with it, and leaves the signals of a terminal to it.

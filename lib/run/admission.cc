@@ -154,7 +154,7 @@ void Admission::Enter(const Family& family) {
   free_bytes_ = device_.FreeMemoryBytes() + OperandCache::bytes();
 }
 
-absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& cost, int64_t ranks_here) {
+absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& cost, int64_t sharing) {
   for (const workload::Dtype dtype : workload::kDtypes) {
     if (cost.Flops(dtype) <= 0) continue;
     if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
@@ -166,7 +166,7 @@ absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& 
         implementation == nullptr ? absl::OkStatus() : CheckVerified(*implementation, planned.point, device_);
     if (!verified.ok()) return verified;
   }
-  if (free_bytes_ > 0 && static_cast<double>(ranks_here) * NeededBytes(cost) > free_bytes_) {
+  if (free_bytes_ > 0 && static_cast<double>(sharing) * NeededBytes(cost) > free_bytes_) {
     return absl::ResourceExhaustedError("needs more memory than is free");
   }
   if (planned.point.Ranks() > 1) return absl::OkStatus();  // a pilot run would need the other ranks

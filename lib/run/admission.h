@@ -60,8 +60,8 @@ class Admission {
   // Begins a case: makes room for it and reads the free memory.
   void Enter(const Family& family);
   // Returns why the entered case should not be built, or OK. May build and time smaller cases to find out.
-  // `ranks_here`: ranks on this machine, each of which needs that memory.
-  absl::Status Check(const PlannedCase& planned, const workload::Cost& cost, int64_t ranks_here = 1);
+  // `sharing`: ranks that share the device's memory, each of which needs that much.
+  absl::Status Check(const PlannedCase& planned, const workload::Cost& cost, int64_t sharing = 1);
   // Records the step time of a measured case; later cases are predicted from it. Ignores one that other programs slowed
   // down: pilot runs allow for them.
   void Learn(const PlannedCase& planned, const Outcome& outcome);

@@ -145,12 +145,13 @@ double MedianOf(const std::vector<ranks::LinkSpeed>& links, double ranks::LinkSp
 // The roof of what ranks have to send, as long messages after each other: the rate of the case's bytes. Without a probe
 // where they compute as well: one on a single rank would measure the others' waiting.
 // `links` gets what each probe finds, and outlives the gauge.
-hardware::RoofGauge LinkGauge(const workload::Cost& cost, ranks::Group& group, std::vector<ranks::LinkSpeed>& links) {
+hardware::RoofGauge LinkGauge(const workload::Cost& cost, const Device& device, ranks::Group& group,
+                              std::vector<ranks::LinkSpeed>& links) {
   hardware::RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kLink, .name = "link"};
   if (cost.link_messages <= 0 || !cost.operations.empty()) return gauge;
   gauge.peaks.link = gauge.calibrated_rate = 1;
-  const auto meter =
-      std::make_shared<ranks::LinkMeter>(group, static_cast<int64_t>(cost.bus_bytes / cost.link_messages));
+  const auto meter = std::make_shared<ranks::LinkMeter>(
+      group, static_cast<int64_t>(cost.bus_bytes / cost.link_messages), device.NewClock(), device.torch_device());
   gauge.probe = [meter, &links, bytes = cost.bus_bytes, messages = cost.link_messages](double seconds) {
     const ranks::LinkSpeed link = meter->Measure(seconds);
     if (link.beta > 0) links.push_back(link);
@@ -173,7 +174,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   const std::function<bool()> ends = slowest == nullptr ? interrupted : [slowest] { return slowest->interrupted(); };
   std::vector<ranks::LinkSpeed> links;
   const hardware::RoofGauge gauge =
-      team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, *team->group(), links);
+      team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, device, *team->group(), links);
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   const timing::Step step =

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
+#include "lib/device/gpu.h"
 #include "lib/hardware/system_tree.h"
 #include "lib/run/run_context.h"
 #include "lib/run/thrown.h"
@@ -188,6 +189,15 @@ bool RankTeam::Any(bool mine) const {
   return *votes.data_ptr<double>() > 0;
 }
 
+void RankTeam::SetDevice(const Device& device) {
+  const Gpu* const gpu = device.gpu();
+  if (gpu == nullptr) return;
+  device_ = {.id = absl::StrCat(gpu->facts().pci_bus_id, " of machine ",
+                                hardware::SystemTree("").Word("/proc/sys/kernel/random/boot_id")),
+             .device = device.torch_device(),
+             .nccl = static_cast<const ranks::NcclModule*>(gpu->Export(ranks::kNcclSymbol))};
+}
+
 absl::Status RankTeam::RunCase(const std::function<absl::Status()>& work) {
   agreements_ = 0;
   failure_.reset();
@@ -196,6 +206,10 @@ absl::Status RankTeam::RunCase(const std::function<absl::Status()>& work) {
   if (group_ == nullptr) {
     absl::StatusOr<std::unique_ptr<ranks::Group>> made =
         ranks::MakeGloo(*board_, absl::StrCat("group/", cases_), timeout_, is_local_, [this] { return GivesUp(); });
+    status = Agree(made.status());
+    if (!status.ok()) return status;
+    made = ranks::WithDevice(*std::move(made), device_, *board_, absl::StrCat("group/", cases_), timeout_,
+                             [this] { return GivesUp(); });
     if (made.ok()) group_ = *std::move(made);
     status = Agree(made.status());
     if (!status.ok()) return status;
@@ -231,18 +245,30 @@ absl::Status RankTeam::Follow(const std::function<absl::Status()>& work) { retur
 
 RankTeams::RankTeams(const RunOptions& options, std::string fingerprint, std::vector<std::string> arguments)
     : timeout_(RankTimeout(options)),
+      device_spec_(options.device),
       fingerprint_(std::move(fingerprint)),
       arguments_(std::move(arguments)),
       is_launched_(false) {}
 
 RankTeams::RankTeams(const RunOptions& options, std::unique_ptr<RankTeam> team)
-    : timeout_(RankTimeout(options)), is_launched_(true), team_(std::move(team)) {}
+    : timeout_(RankTimeout(options)), device_spec_(options.device), is_launched_(true), team_(std::move(team)) {}
 
 int64_t RankTeams::RanksHere(int64_t ranks) const { return is_launched_ ? team_->ranks_here() : ranks; }
 
-absl::StatusOr<RankTeam*> RankTeams::For(int64_t ranks) {
+absl::Status RankTeams::CheckDevices(int64_t ranks, const Device& device) const {
+  if (device.gpu() == nullptr) return absl::OkStatus();
+  if (absl::StartsWith(device_spec_, "cuda:")) {
+    return absl::UnimplementedError(absl::StrCat("each rank needs a GPU of its own, and --device=", device_spec_,
+                                                 " names one; CUDA_VISIBLE_DEVICES chooses those of --device=cuda"));
+  }
+  return is_launched_ ? absl::OkStatus() : SeesGpus(ranks);  // a launcher may show each rank its own GPU alone
+}
+
+absl::StatusOr<RankTeam*> RankTeams::For(int64_t ranks, const Device& device) {
   if (absl::Status status = ranks::GlooIsBuilt(); !status.ok()) return status;
+  if (absl::Status status = CheckDevices(ranks, device); !status.ok()) return status;
   if (is_launched_) {
+    team_->SetDevice(device);
     if (ranks == team_->size()) return team_.get();
     return absl::UnimplementedError(
         absl::StrCat("needs ", ranks, " ranks, and the launcher has started ", team_->size()));
@@ -255,6 +281,7 @@ absl::StatusOr<RankTeam*> RankTeams::For(int64_t ranks) {
                      [&](uint16_t port) { return ranks::RankProcesses::Start(size, port, arguments_); });
   if (!made.ok()) return made.status();
   team_ = *std::move(made);
+  team_->SetDevice(device);
   return team_.get();
 }
 

@@ -15,7 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/device/device.h"
 #include "lib/ranks/board.h"
+#include "lib/ranks/device_group.h"
 #include "lib/ranks/group.h"
 #include "lib/ranks/place.h"
 #include "lib/run/run_options.h"
@@ -43,6 +45,8 @@ class RankTeam {
   int ranks_here() const { return static_cast<int>(pids_here_.size()) + 1; }
   // CPU seconds of the other ranks on this machine.
   double OtherCpuSeconds() const;
+  // Of this rank, before it runs a case.
+  void SetDevice(const Device& device);
   // Whether a rank is known to be lost: of a team of processes that we started, a new one takes its place.
   bool IsBroken() { return broken_ || (processes_ != nullptr && processes_->Dead()); }
 
@@ -79,6 +83,7 @@ class RankTeam {
   std::unique_ptr<ranks::RankProcesses> processes_;
   std::vector<pid_t> pids_here_;  // of the other ranks on this machine
   bool is_local_ = false;         // all ranks are on this machine
+  ranks::RankDevice device_;
   std::shared_ptr<ranks::Group> group_;
   int cases_ = 0;
   int agreements_ = 0;                   // in this case
@@ -95,14 +100,18 @@ class RankTeams {
   // Takes the team of a launcher.
   RankTeams(const RunOptions& options, std::unique_ptr<RankTeam> team);
 
-  // The team of so many ranks. Unimplemented, with the reason, if there can be none; Unavailable if a rank did not
-  // start.
-  absl::StatusOr<RankTeam*> For(int64_t ranks);
+  // The team of so many ranks, of which this one computes on `device`. Unimplemented, with the reason, if there can be
+  // none; Unavailable if a rank did not start.
+  absl::StatusOr<RankTeam*> For(int64_t ranks, const Device& device);
   // Ranks of such a case on this machine.
   int64_t RanksHere(int64_t ranks) const;
 
  private:
+  // OK if as many processes can share the devices of this machine.
+  absl::Status CheckDevices(int64_t ranks, const Device& device) const;
+
   const std::chrono::milliseconds timeout_;
+  const std::string device_spec_;
   const std::string fingerprint_;
   const std::vector<std::string> arguments_;
   const bool is_launched_;

@@ -79,12 +79,13 @@ const Outcome& Session::Add(std::size_t index, Outcome outcome) {
 absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.cost = planned.family->CostOf(planned.point);
   const int64_t ranks = planned.point.Ranks();
-  const int64_t ranks_here = teams_ == nullptr ? ranks : teams_->RanksHere(ranks);
-  if (absl::Status status = admission_.Check(planned, outcome.cost, ranks_here); !status.ok()) return status;
+  // Ranks with a GPU each do not share its memory.
+  const int64_t sharing = !device_.SharesHostMemory() ? 1 : teams_ == nullptr ? ranks : teams_->RanksHere(ranks);
+  if (absl::Status status = admission_.Check(planned, outcome.cost, sharing); !status.ok()) return status;
   if (ranks == 1) return MeasureWith(nullptr, planned, outcome);
   if (teams_ == nullptr)
     return absl::UnimplementedError(absl::StrCat("needs ", ranks, " ranks, and this is one process"));
-  const absl::StatusOr<RankTeam*> team = teams_->For(ranks);
+  const absl::StatusOr<RankTeam*> team = teams_->For(ranks, device_);
   if (!team.ok()) return team.status();
   const auto index = static_cast<std::size_t>(&planned - plan_.data());
   return (*team)->Lead(index, [&] { return MeasureWith(*team, planned, outcome); });
@@ -195,6 +196,7 @@ void Session::EndCase(Outcome& outcome) {
 }
 
 void Session::Follow(RankTeam& team) {
+  team.SetDevice(device_);
   while (const std::optional<std::size_t> index = team.NextCase()) {
     const PlannedCase& planned = plan_.at(*index);
     Outcome outcome{.name = planned.name, .cost = planned.family->CostOf(planned.point)};

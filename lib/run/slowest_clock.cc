@@ -41,7 +41,7 @@ std::vector<std::vector<double>> SlowestClock::Exchange(std::span<const double> 
 }
 
 void SlowestClock::BeginSample() {
-  group_.Barrier();
+  group_.Meet();
   starts_sample_ = true;
 }
 
@@ -90,14 +90,17 @@ double SlowestClock::SkewSeconds() const { return skews_.empty() ? 0 : timing::M
 int SlowestClock::LastRank() const { return static_cast<int>(std::ranges::max_element(lasts_) - lasts_.begin()); }
 
 double SlowestClock::FloorSeconds() {
-  constexpr int kBarriers = 20;
+  constexpr std::size_t kMeetings = 20;
   if (floor_) return *floor_;
-  std::vector<double> gaps;
-  for (int barrier = 0; barrier < kBarriers; ++barrier) {
-    const double begin = Wrapped().HostSeconds();
-    group_.Barrier();
-    gaps.push_back(Wrapped().HostSeconds() - begin);
+  Wrapped().BeginChunk(kMeetings + 1);
+  Wrapped().Mark();
+  for (std::size_t meeting = 0; meeting < kMeetings; ++meeting) {
+    group_.Meet();
+    Wrapped().Mark();
   }
+  const std::span<const double> marks = Wrapped().EndChunk();
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < marks.size(); ++i) gaps.push_back(marks[i] - marks[i - 1]);
   floor_ = Wrapped().FloorSeconds();
   const double mine = timing::Median(gaps);
   for (const std::vector<double>& gap : Exchange({&mine, 1})) floor_ = std::max(*floor_, gap.front());

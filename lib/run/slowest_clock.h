@@ -24,7 +24,7 @@ class SlowestClock final : public timing::ForwardingClock {
   SlowestClock(timing::Clock& clock, ranks::Group& group, std::function<bool()> interrupted,
                std::function<double()> other_cpu);
 
-  // Waits for all ranks. The next mark starts a sample.
+  // The device waits for those of all ranks. The next mark starts a sample.
   void BeginSample();
   // Whether rank 0 wished to end at the last exchange.
   bool interrupted() const { return interrupted_; }
@@ -41,7 +41,7 @@ class SlowestClock final : public timing::ForwardingClock {
   // Rank 0's, at the last exchange.
   double HostSeconds() override { return host_seconds_; }
   double ProcessCpuSeconds() override { return Wrapped().ProcessCpuSeconds() + other_cpu_(); }
-  // The time of a barrier: ranks leave one at moments that differ by less.
+  // The time in which all ranks meet: they go on at moments that differ by less.
   double FloorSeconds() override;
 
  private:

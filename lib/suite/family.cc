@@ -56,6 +56,7 @@ constexpr std::pair<std::string_view, std::string_view> kImplementationDocs[] = 
     {"naive", "its operations one by one, LibTorch's"},
     {"sdpa", "LibTorch's scaled_dot_product_attention"},
     {"gloo", "LibTorch's process group over Gloo, by TCP"},
+    {"nccl", "LibTorch's process group over NCCL"},
     {"stream", "the loop that the memory roof is measured with"},
 };
 

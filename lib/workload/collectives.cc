@@ -46,13 +46,17 @@ double Collective::GlooBytes() const {
   return array_bytes * (rounds > 0 ? rounds * (ranks - 1) / ranks : 1);
 }
 
-Cost Collective::GlooCost() const {
+Cost Collective::GlooCost() const { return CostWith(FactsOf(kind).copied_arrays, GlooBytes()); }
+
+Cost Collective::NcclCost() const { return CostWith(0, 0); }
+
+Cost Collective::CostWith(double copied_arrays, double wire_bytes) const {
   const Facts& facts = FactsOf(kind);
-  const double arrays = facts.whole_arrays + facts.copied_arrays + (in_place ? 0 : facts.small_arrays / ranks);
+  const double arrays = facts.whole_arrays + copied_arrays + (in_place ? 0 : facts.small_arrays / ranks);
   return {.resident_bytes = arrays * array_bytes,
           .array_bytes = array_bytes,
           .bus_bytes = BusBytes(),
-          .wire_bytes = GlooBytes(),
+          .wire_bytes = wire_bytes,
           .link_messages = Messages()};
 }
 

@@ -29,6 +29,11 @@ struct Collective {
 
   // With Gloo. Its memory: operands, and LibTorch's copies of them. No operations: memory does not bound it.
   Cost GlooCost() const;
+  // With NCCL, which makes no copies of whole arrays and chooses its algorithm itself: what is sent is not known.
+  Cost NcclCost() const;
+
+ private:
+  Cost CostWith(double copied_arrays, double wire_bytes) const;
 };
 
 }  // namespace roofbench::workload

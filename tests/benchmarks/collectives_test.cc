@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,10 +15,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/cpu_device.h"
+#include "lib/ranks/device_group.h"
 #include "lib/ranks/group.h"
 #include "lib/suite/check.h"
 #include "lib/suite/inputs.h"
 #include "tests/benchmarks/every_case.h"
+#include "tests/device/accelerator/accelerator_gpu.h"
+#include "tests/ranks/fake_backend.h"
 #include "tests/ranks/forwarding_group.h"
 #include "tests/ranks/in_threads.h"
 
@@ -33,7 +37,7 @@ void AsRanks(int size, const std::function<void(const SharedGroup&)>& body) {
 }
 
 // The small cases of all collectives for so many ranks.
-std::vector<PlannedCase> Cases(int ranks, const std::vector<std::string>& dtypes) {
+std::vector<PlannedCase> Cases(int ranks, const std::vector<std::string>& dtypes, const char* impl = "gloo") {
   std::vector<PlannedCase> cases;
   for (const char* family : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"}) {
     const bool has_part = FamilyNamed(family).Points(Suite::kQuick)[0].Has("in_place");
@@ -41,7 +45,7 @@ std::vector<PlannedCase> Cases(int ranks, const std::vector<std::string>& dtypes
       // An element for each of 2, 3 and 4 ranks, and several of the stretches that the data repeats.
       for (const char* bytes : {"48", "786432"}) {
         for (const char* in_place : {"no", "yes"}) {
-          AxisValues values = {{"ranks", absl::StrCat(ranks)}, {"dtype", dtype}, {"bytes", bytes}};
+          AxisValues values = {{"impl", impl}, {"ranks", absl::StrCat(ranks)}, {"dtype", dtype}, {"bytes", bytes}};
           if (has_part) values.emplace_back("in_place", in_place);
           cases.push_back(CaseAt(family, values));
           if (!has_part) break;
@@ -52,14 +56,18 @@ std::vector<PlannedCase> Cases(int ranks, const std::vector<std::string>& dtypes
   return cases;
 }
 
-absl::Status StatusOf(const PlannedCase& planned, const SharedGroup& group, int steps) {
-  CpuDevice device(1);
+absl::Status StatusOf(const PlannedCase& planned, const SharedGroup& group, int steps, Device& device) {
   Inputs inputs(device, 0, planned.name);
   inputs.SetGroup(group);
   const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);
   if (!built.ok()) return built.status();
   for (int step = 0; step < steps; ++step) RunOnce(*built);
   return CheckCase(*built);
+}
+
+absl::Status StatusOf(const PlannedCase& planned, const SharedGroup& group, int steps) {
+  CpuDevice device(1);
+  return StatusOf(planned, group, steps, device);
 }
 
 void ExpectRight(const std::vector<PlannedCase>& cases, const SharedGroup& group, int steps) {
@@ -139,6 +147,30 @@ TEST_P(Collectives, AFaultOfOneRankIsFoundThere) {
   });
 }
 
+// With tensors of another device and the group that ranks with GPUs have. A backend that exchanges nothing is found.
+TEST_P(Collectives, OfDevicesAreRightOnEveryRank) {
+  timing::FakeMachine machine;
+  AcceleratorGpu* gpu = nullptr;
+  const std::unique_ptr<GpuDevice> device = MakeAcceleratorDevice(machine, gpu);
+  std::mutex one_at_a_time;
+  AsRanks(GetParam(), [&](const SharedGroup& host) {
+    std::unique_lock turn(one_at_a_time);
+    const auto on_device = [&](c10::intrusive_ptr<c10d::Backend> backend) {
+      return SharedGroup(ranks::OverBackend(std::make_unique<ranks::ForwardingGroup>(host), std::move(backend),
+                                            device->torch_device()));
+    };
+    const SharedGroup group = on_device(c10::make_intrusive<ranks::ThroughHost>(host, turn));
+    const SharedGroup idle = on_device(c10::make_intrusive<ranks::RecordingBackend>(host->rank(), host->size()));
+    for (const PlannedCase& planned : Cases(host->size(), {"fp32", "bf16", "int8"}, "nccl")) {
+      const absl::Status status = StatusOf(planned, group, 2, *device);
+      EXPECT_TRUE(status.ok()) << planned.name << " on rank " << host->rank() << ": " << status;
+      // Rank 0 has what it would broadcast.
+      const bool has_it = planned.family->name() == "broadcast" && host->rank() == 0;
+      EXPECT_EQ(StatusOf(planned, idle, 1, *device).ok(), has_it) << planned.name << " on rank " << host->rank();
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(2, 3, 4));
 
 // Decoders that ranks divide, of which the program checks each rank against one process.
@@ -206,6 +238,22 @@ TEST(CollectivesOfOneRank, NeedTheRanksOfTheirName) {
   const absl::Status status = StatusOf(CaseAt("all_reduce", {{"ranks", "2"}, {"bytes", "48"}}), ranks::MakeAlone(), 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(status.message(), HasSubstr("2 ranks, and this run has 1"));
+}
+
+TEST(CollectivesOfOneRank, RunOnTheirBackendsDeviceAndUnverifiedOnesOnDemand) {
+  timing::FakeMachine machine;
+  AcceleratorGpu* gpu = nullptr;
+  const std::unique_ptr<GpuDevice> device = MakeAcceleratorDevice(machine, gpu);
+  const CpuDevice cpu(1);
+  const auto refusal = [](const char* impl, const Device& on) {
+    const PlannedCase planned = CaseAt("all_reduce", {{"impl", impl}, {"ranks", "2"}});
+    return std::string(planned.family->SupportOf(planned.point, on).message());
+  };
+  EXPECT_THAT(refusal("nccl", cpu), HasSubstr("impl:nccl runs on GPUs alone"));
+  EXPECT_THAT(refusal("gloo", *device), HasSubstr("impl:gloo runs on processors alone"));
+  const PlannedCase planned = CaseAt("all_reduce", {{"impl", "nccl"}, {"ranks", "2"}});
+  const absl::Status verified = CheckVerified(*planned.family->ImplementationOf(planned.point), planned.point, *device);
+  EXPECT_THAT(verified.message(), HasSubstr("no GPU has run NcclGroup yet"));
 }
 
 TEST(CollectivesOfOneRank, PartsAreEqualAndElementsWhole) {

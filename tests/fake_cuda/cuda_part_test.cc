@@ -5,8 +5,11 @@
 #include <c10/core/Allocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "lib/device/gpu_device.h"
+#include "lib/ranks/device_group.h"
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 #include "tests/fake_cuda/other_stream_cuda.h"
 
@@ -359,6 +363,19 @@ TEST_F(CudaPart, AStickyErrorEndsTheDevice) {
   EXPECT_THAT(std::string(device.Health().message()), HasSubstr("cudaErrorIllegalAddress"));
   EXPECT_THROW(device.AfterCase(), std::runtime_error);
   TheFakeCuda().sticky_error = cudaSuccess;
+}
+
+// Without a GPU no rank can begin to communicate.
+TEST_F(CudaPart, MakesABackendOfEachRank) {
+  const auto* const nccl = static_cast<const ranks::NcclModule*>(gpu_->Export(ranks::kNcclSymbol));
+  ASSERT_NE(nccl, nullptr);
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto backend = nccl->make(store, 1, 2, at::Device(at::kCUDA, 0), std::chrono::seconds(1));
+  EXPECT_EQ(backend->getBackendName(), "nccl");
+  EXPECT_EQ(backend->getRank(), 1);
+  EXPECT_EQ(backend->getSize(), 2);
+  EXPECT_TRUE(backend->supportsCoalescing()) << "by which both directions begin together";
+  backend->abort();
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/ranks/in_threads.h"
@@ -61,7 +64,7 @@ TEST(LinkMeter, TellsAllRanksTheSpeedOfTheSlowestPair) {
       SlowLink slow(group);
       const bool is_slow = group.rank() >= size / 2 / 2 * 2;  // the last pair
       LinkSpeed& own = speeds[static_cast<std::size_t>(group.rank())];
-      own = LinkMeter(is_slow ? slow : group, 1 << 20).Measure(0.01);
+      own = LinkMeter(is_slow ? slow : group, 1 << 20, std::make_unique<timing::CpuClock>(), at::kCPU).Measure(0.01);
       group.Barrier();
     });
     for (const LinkSpeed& speed : speeds) {
@@ -70,6 +73,37 @@ TEST(LinkMeter, TellsAllRanksTheSpeedOfTheSlowestPair) {
       EXPECT_GE(speed.Seconds(1, 1 << 20), 0.08 * 0.999);
     }
   }
+}
+
+// A GPU's clock: a mark is passed later, and chunks have room for few.
+class LateClock final : public timing::ForwardingClock {
+ public:
+  using ForwardingClock::ForwardingClock;
+  void Mark() override {
+    passed_.push_back(static_cast<double>(passed_.size() * passed_.size()) * 1e-3);
+    most = std::max(most, passed_.size());
+  }
+  void BeginChunk(std::size_t) override { passed_.clear(); }
+  std::span<const double> EndChunk() override { return passed_; }
+  std::size_t MaxMarks() const override { return 6; }
+
+  std::size_t most = 0;
+
+ private:
+  std::vector<double> passed_;
+};
+
+TEST(LinkMeter, ReadsTheClockOfTheDevice) {
+  if (!GlooIsBuilt().ok()) GTEST_SKIP() << GlooIsBuilt();
+  timing::CpuClock own;
+  InGroup(2, [&](Group& group) {
+    auto clock = std::make_unique<LateClock>(own);
+    const LateClock& late = *clock;
+    LinkMeter meter(group, 1 << 20, std::move(clock), at::kCPU);
+    // Both messages take as long by that clock, whatever they take here.
+    EXPECT_EQ(meter.Measure(3600).beta, 0);
+    EXPECT_EQ(late.most, 6) << "a chunk has no room for more";
+  });
 }
 
 }  // namespace

@@ -48,16 +48,23 @@ TEST(Place, OfTorchrun) {
   environment["RANK"] = "3";
   place = PlaceIn(environment);
   EXPECT_EQ(place->rank, 3);
+  EXPECT_EQ(place->local_rank, 3) << "all are here";
+  environment["LOCAL_RANK"] = "1";
+  EXPECT_EQ(PlaceIn(environment)->local_rank, 1);
   EXPECT_FALSE(place->serves);
   EXPECT_EQ(place->restarts, 2);
 }
 
 TEST(Place, OfSlurm) {
-  const absl::StatusOr<Place> place =
-      PlaceIn({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}});
+  const absl::StatusOr<Place> place = PlaceIn({{"SLURM_PROCID", "1"},
+                                               {"SLURM_LOCALID", "0"},
+                                               {"SLURM_NTASKS", "2"},
+                                               {"MASTER_ADDR", "node1"},
+                                               {"MASTER_PORT", "29500"}});
   ASSERT_TRUE(place.ok()) << place.status();
   EXPECT_EQ(place->launcher, Launcher::kSlurm);
   EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->local_rank, 0);
 }
 
 TEST(Place, NamesTheVariableAtFault) {
@@ -68,7 +75,8 @@ TEST(Place, NamesTheVariableAtFault) {
     environment.erase(name);
     EXPECT_THAT(PlaceIn(environment).status().ToString(), HasSubstr(std::string(name) + " is not")) << name;
   }
-  for (const auto& [name, value] : {std::pair("RANK", "2"), {"WORLD_SIZE", "none"}, {"MASTER_PORT", "70000"}}) {
+  for (const auto& [name, value] :
+       {std::pair("RANK", "2"), {"LOCAL_RANK", "2"}, {"WORLD_SIZE", "none"}, {"MASTER_PORT", "70000"}}) {
     auto environment = good;
     environment[name] = value;
     EXPECT_THAT(PlaceIn(environment).status().ToString(), HasSubstr(std::string(name) + "=" + value)) << name;

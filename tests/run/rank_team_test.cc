@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "lib/device/gpu_device.h"
+#include "tests/device/fake_gpu.h"
+#include "tests/ranks/fake_backend.h"
 #include "tests/ranks/in_threads.h"
 
 namespace roofbench {
@@ -47,11 +52,13 @@ class RankTeamTest : public ::testing::Test {
   }
 
   // Outcomes at rank 0 of `cases` cases, in which every rank does `work`.
-  static std::vector<absl::Status> Run(int size, std::size_t cases, const Work& work,
-                                       milliseconds timeout = ranks::kPatience) {
+  static std::vector<absl::Status> Run(
+      int size, std::size_t cases, const Work& work, milliseconds timeout = ranks::kPatience,
+      const std::function<void(RankTeam&)>& prepare = [](RankTeam&) {}) {
     std::vector<absl::Status> statuses;
     InTeam(size, timeout, {"same"}, [&](absl::StatusOr<std::unique_ptr<RankTeam>> made) {
       RankTeam& team = **made;
+      prepare(team);
       if (team.rank() == 0) {
         for (std::size_t index = 0; index < cases; ++index) {
           statuses.push_back(team.Lead(index, [&] { return work(team, index); }));
@@ -126,6 +133,70 @@ TEST_F(RankTeamTest, RanksWithOtherFlagsAreRefused) {
            EXPECT_TRUE(absl::IsFailedPrecondition(made.status()));
            EXPECT_THAT(made.status().ToString(), AllOf(HasSubstr("--seed=1"), HasSubstr("--seed=2")));
          });
+}
+
+// Devices of ranks that each have a stand-in for a GPU.
+class RanksWithGpus : public RankTeamTest {
+ protected:
+  static std::unique_ptr<GpuDevice> Gpu(timing::FakeMachine& machine, const std::string& bus) {
+    static constexpr ranks::NcclModule kFake = {
+        [](const c10::intrusive_ptr<c10d::Store>&, int rank, int size, at::Device, milliseconds) {
+          return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<ranks::RecordingBackend>(rank, size));
+        }};
+    auto gpu = std::make_unique<FakeGpu>(machine);
+    gpu->fake_facts.pci_bus_id = bus;
+    gpu->exports[ranks::kNcclSymbol] = &kFake;
+    GpuParts parts;
+    parts.gpu = std::move(gpu);
+    parts.torch_device = at::kMeta;
+    parts.host_seconds = [&machine] { return machine.host; };
+    return std::make_unique<GpuDevice>(std::move(parts));
+  }
+
+  // The outcomes of two cases on ranks whose GPUs are at these places.
+  static std::vector<absl::Status> RunOn(const std::vector<std::string>& buses, std::vector<std::string>& backends) {
+    std::vector<timing::FakeMachine> machines(buses.size());
+    return Run(
+        static_cast<int>(buses.size()), 2,
+        [&](RankTeam& team, std::size_t) {
+          if (team.rank() == 0) backends.push_back(team.group()->backend());
+          return absl::OkStatus();
+        },
+        ranks::kPatience,
+        [&](RankTeam& team) {
+          const auto rank = static_cast<std::size_t>(team.rank());
+          team.SetDevice(*Gpu(machines[rank], buses[rank]));
+        });
+  }
+};
+
+TEST_F(RanksWithGpus, ExchangeTheirMemoryByItsBackend) {
+  std::vector<std::string> backends;
+  EXPECT_THAT(RunOn({"0000:65:00.0", "0000:66:00.0"}, backends), ::testing::Each(absl::OkStatus()));
+  EXPECT_THAT(backends, ::testing::ElementsAre("fake", "fake"));
+}
+
+TEST_F(RanksWithGpus, AreRefusedWhereTheyShareOne) {
+  std::vector<std::string> backends;
+  const auto statuses = RunOn({"0000:65:00.0", "0000:65:00.0"}, backends);
+  EXPECT_TRUE(absl::IsUnimplemented(statuses[0])) << statuses[0];
+  EXPECT_THAT(statuses[0].ToString(), HasSubstr("ranks 0 and 1 have the same GPU (0000:65:00.0 of machine"));
+  EXPECT_EQ(statuses[1], statuses[0]);
+  EXPECT_THAT(backends, ::testing::IsEmpty());
+}
+
+TEST_F(RanksWithGpus, NeedOneEach) {
+  timing::FakeMachine machine;
+  const std::unique_ptr<GpuDevice> device = Gpu(machine, "0000:65:00.0");
+  const auto refusal = [&](const std::string& spec) {
+    RunOptions options;
+    options.device = spec;
+    return RankTeams(options, "", {"no_program"}).For(1000, *device).status();
+  };
+  EXPECT_TRUE(absl::IsUnimplemented(refusal("cuda:1"))) << refusal("cuda:1");
+  EXPECT_THAT(refusal("cuda:1").ToString(), AllOf(HasSubstr("--device=cuda:1 names one"), HasSubstr("VISIBLE")));
+  const bool has_module = LoadGpuModule().ok();
+  EXPECT_THAT(refusal("cuda").ToString(), HasSubstr(has_module ? "needs 1000 GPUs, one for each rank" : "CUDA part"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
+#include "tests/ranks/forwarding_group.h"
 #include "tests/ranks/in_threads.h"
 #include "tests/timing/fake_clock.h"
 
@@ -52,6 +53,32 @@ TEST_F(SlowestClockTest, EveryRankReadsTheTimesOfTheSlowest) {
     EXPECT_DOUBLE_EQ(clock.ProcessCpuSeconds(), own.ProcessCpuSeconds() + 7);
     clock.Restart();
     EXPECT_EQ(clock.SkewSeconds(), 0);
+  });
+}
+
+// Ranks of a GPU, which meet at times of their own.
+class MeetingGroup final : public ranks::ForwardingGroup {
+ public:
+  MeetingGroup(ranks::Group& group, timing::FakeClock& clock)
+      : ForwardingGroup(std::shared_ptr<ranks::Group>(std::shared_ptr<ranks::Group>(), &group)), clock_(clock) {}
+  void Barrier() override { ADD_FAILURE() << "the host waits"; }
+  void Meet() override { clock_.Advance(1e-3 * (1 + rank())); }
+
+ private:
+  timing::FakeClock& clock_;
+};
+
+TEST_F(SlowestClockTest, SamplesBeginWhereDevicesMeet) {
+  ranks::InGroup(2, [](ranks::Group& group) {
+    timing::FakeClock own;
+    MeetingGroup meeting(group, own);
+    SlowestClock clock(own, meeting, {}, [] { return 0.0; });
+    EXPECT_NEAR(clock.FloorSeconds(), 2e-3, kTiny) << "of the slowest";
+    timing::SampleOptions options;
+    options.roof_share = 0;
+    options.before_sample = [&] { clock.BeginSample(); };
+    const timing::Step step = [&](timing::PhaseMarker&) { own.Advance(5e-3); };
+    EXPECT_THAT(timing::TakeSamples(clock, step, 0, nullptr, options).seconds, Each(DoubleNear(5e-3, kTiny)));
   });
 }
 

@@ -46,6 +46,17 @@ TEST(Collective, AnOperandInPlaceTakesNoMemory) {
   EXPECT_EQ((Collective{kSendRecv, 4, 1000}.GlooCost().resident_bytes), 2000);
 }
 
+TEST(Collective, NcclCopiesNoArrayAndChoosesItsAlgorithm) {
+  for (const Row& row : kRows) {
+    const Cost cost = Collective{row.kind, 4, 1000}.NcclCost();
+    EXPECT_DOUBLE_EQ(cost.bus_bytes, 1000 * row.bus[1]) << Name(row.kind);
+    EXPECT_EQ(cost.wire_bytes, 0);
+  }
+  EXPECT_EQ((Collective{kAllGather, 4, 1000, false}.NcclCost().resident_bytes), 1250);
+  EXPECT_EQ((Collective{kAllGather, 4, 1000, true}.NcclCost().resident_bytes), 1000);
+  EXPECT_EQ((Collective{kAllToAll, 4, 1000}.NcclCost().resident_bytes), 2000);
+}
+
 TEST(Collective, MessagesFollowEachOther) {
   const auto messages = [](CollectiveKind kind, double ranks) {
     return Collective{kind, ranks, 1000}.GlooCost().link_messages;
