@@ -7,6 +7,7 @@ import argparse
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from roofreport.text import printable
 
 ROOT = Path(__file__).resolve().parents[1]
 EXIT_UNUSABLE = 2
+_COLUMNS = 80  # of the list, as of any terminal
 EPILOG = """
 Other flags are passed to roofbench and override those of the experiment:
 
@@ -170,14 +172,17 @@ def commands(experiment: Experiment, more: Sequence[str]) -> list[list[str]]:
 
 
 def listing() -> str:
-    width = max(len(experiment.name) for experiment in EXPERIMENTS)
-    return "".join(f"{experiment.name:<{width}}  {experiment.doc}\n" for experiment in EXPERIMENTS)
+    width = max(len(one.name) for one in EXPERIMENTS) + 2
+    return "".join(
+        textwrap.fill(one.doc, _COLUMNS, initial_indent=f"{one.name:<{width}}", subsequent_indent=" " * width) + "\n"
+        for one in EXPERIMENTS
+    )
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(
         prog="tools/published",
-        description="Runs a published experiment and prints its table. Results go to NAME.json in the current folder.",
+        description="Runs a published experiment and prints its table.\nResults go to NAME.json in the current folder.",
         epilog=listing() + EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

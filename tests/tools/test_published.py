@@ -51,7 +51,15 @@ def test_show_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == [experiment.name for experiment in EXPERIMENTS]
+    names = [line.split()[0] for line in listed if not line.startswith(" ")]
+    assert names == [experiment.name for experiment in EXPERIMENTS]
+
+
+def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
