@@ -176,6 +176,8 @@ struct AttendedPart {
 template <typename T>
 constexpr int64_t kRowUnit = 1;
 template <>
+constexpr int64_t kRowUnit<float> = 16;
+template <>
 constexpr int64_t kRowUnit<Bf16> = 32;
 template <>
 constexpr int64_t kRowUnit<int8_t> = 64;
@@ -185,6 +187,9 @@ using VariantFunction = const DecodeVariant<T>& (*)();
 template <typename T>
 constexpr IsaVariant<VariantFunction<T>> kVariants[] = {{0, PortableVariant<T>}};
 #if ROOFBENCH_X86
+template <>
+constexpr IsaVariant<VariantFunction<float>> kVariants<float>[] = {{kAvx512Bf16, avx512::Fp32DecodeVariant},
+                                                                   {0, PortableVariant<float>}};
 template <>
 constexpr IsaVariant<VariantFunction<Bf16>> kVariants<Bf16>[] = {{kAvx512Bf16, avx512::Bf16DecodeVariant},
                                                                  {0, PortableVariant<Bf16>}};

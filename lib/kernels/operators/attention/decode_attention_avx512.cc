@@ -130,44 +130,52 @@ inline void InParts(int64_t group, Function function) {
 }
 
 // In bf16, scores take pairs of elements of a head, sums of values pairs of keys. Queries and weights are rounded to
-// bf16; the sum of weights is that of the rounded ones.
-namespace bf16 {
+// bf16; the sum of weights is that of the rounded ones. fp32 takes single ones.
+namespace floats {
 
 constexpr int64_t kLine = kPerLine<Bf16>;
 
-ROOFBENCH_TARGET_AVX512_BF16 void Prepare(DecodeState<Bf16>& state, int64_t g, const float* q, float scale) {
-  auto* const to = reinterpret_cast<Bf16*>(state.queries[g]);
-  const __m512 s = _mm512_set1_ps(scale);
-  for (int64_t i = 0; i < state.dim; i += kLine) {
-    const __m512 low = _mm512_mul_ps(_mm512_loadu_ps(q + i), s);
-    const __m512 high = _mm512_mul_ps(_mm512_loadu_ps(q + i + kLine / 2), s);
-    _mm512_store_si512(to + i, Pack(Floats<Bf16>{{low, high}}));
+template <typename T>
+ROOFBENCH_TARGET_AVX512_BF16 void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
+  auto* const to = reinterpret_cast<T*>(state.queries[g]);
+  for (int64_t i = 0; i < state.dim; i += kPerLine<T>) {
+    Floats<T> query;
+    for (std::size_t v = 0; v < std::size(query.v); ++v) {
+      query.v[v] = _mm512_mul_ps(_mm512_loadu_ps(q + i + static_cast<int64_t>(v) * kKeyLanes), _mm512_set1_ps(scale));
+    }
+    _mm512_store_si512(to + i, Pack(query));
   }
 }
 
-template <int64_t kGroup, bool kFetch>
-ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g) {
+ROOFBENCH_TARGET_AVX512_BF16 inline __m512 PlusLine(__m512 sum, __m512i query, const Bf16* keys) {
+  return PlusDot(sum, query, LoadLine(keys));
+}
+ROOFBENCH_TARGET_AVX512_BF16 inline __m512 PlusLine(__m512 sum, __m512i query, const float* keys) {
+  return _mm512_fmadd_ps(_mm512_castsi512_ps(query), _mm512_loadu_ps(keys), sum);
+}
+
+template <int64_t kGroup, bool kFetch, typename T>
+ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<T>& state, const KeyBlock<T>& block, int64_t g) {
   constexpr int64_t kKeys = kKeyLanes / kGroup;
   FetchedLines ahead(block.keys_soon, block.values, state.dim);
   for (int64_t first = 0; first < block.count; first += kKeys) {
-    const Bf16* const keys = RowAt(block.keys, first, state.dim);
+    const T* const keys = RowAt(block.keys, first, state.dim);
     __m512 sums[kKeyLanes];
 #pragma GCC unroll 16
     for (int64_t i = 0; i < kKeyLanes; ++i) sums[i] = _mm512_setzero_ps();
-    for (int64_t i = 0; i < state.dim; i += kLine) {
+    for (int64_t i = 0; i < state.dim; i += kPerLine<T>) {
       __m512i queries[kGroup];
 #pragma GCC unroll 4
       for (int64_t member = 0; member < kGroup; ++member) {
-        queries[member] = _mm512_load_si512(reinterpret_cast<const Bf16*>(state.queries[g + member]) + i);
+        queries[member] = _mm512_load_si512(reinterpret_cast<const T*>(state.queries[g + member]) + i);
       }
       if constexpr (kFetch) ahead.Fetch<kKeys>();
 #pragma GCC unroll 16
       for (int64_t j = 0; j < kKeys; ++j) {
-        const __m512i line = _mm512_loadu_si512(keys + j * state.dim + i);
 #pragma GCC unroll 4
         for (int64_t member = 0; member < kGroup; ++member) {
           __m512& sum = sums[member * kKeys + j];
-          sum = PlusDot(sum, queries[member], line);
+          sum = PlusLine(sum, queries[member], keys + j * state.dim + i);
         }
       }
     }
@@ -175,7 +183,8 @@ ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyB
   }
 }
 
-void Score(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block) {
+template <typename T>
+void Score(DecodeState<T>& state, const KeyBlock<T>& block) {
   InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) { ScoreSome<kGroup, kFirst>(state, block, g); });
 }
 
@@ -196,6 +205,19 @@ ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, co
     _mm512_store_si512(weights + j, rounded);
     const Floats<Bf16> taken = Unpack(weights, rounded);
     sum = _mm512_add_ps(sum, _mm512_add_ps(taken.v[0], taken.v[1]));
+  }
+  state.weight_sums[g] += _mm512_reduce_add_ps(sum);
+}
+
+ROOFBENCH_TARGET_AVX512 void Soften(DecodeState<float>& state, int64_t g, const KeyBlock<float>& block) {
+  TakeLargest(state, g, block.count);
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t j = 0; j < block.count; j += kKeyLanes) {
+    __m512 e[1] = {_mm512_sub_ps(_mm512_load_ps(state.scores[g] + j), _mm512_set1_ps(state.largest[g]))};
+    Exp<float>(e);
+    e[0] = _mm512_maskz_mov_ps(Mask16(block.count - j), e[0]);
+    _mm512_store_ps(state.weights[g] + j, e[0]);
+    sum = _mm512_add_ps(sum, e[0]);
   }
   state.weight_sums[g] += _mm512_reduce_add_ps(sum);
 }
@@ -240,11 +262,39 @@ ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const K
   fetched = ahead;
 }
 
-void Weigh(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block) {
+template <int64_t kGroup, int64_t kLines, bool kFetch>
+ROOFBENCH_TARGET_AVX512 void WeighColumns(DecodeState<float>& state, const KeyBlock<float>& block, int64_t g,
+                                          int64_t column, FetchedLines& fetched) {
+  FetchedLines ahead = fetched;
+  __m512 sums[kGroup][kLines];
+#pragma GCC unroll 4
+  for (int64_t member = 0; member < kGroup; ++member) {
+    ROOFBENCH_EACH_OF(kLines) sums[member][v] = _mm512_load_ps(state.sums[g + member] + column + v * 16);
+  }
+  for (int64_t j = 0; j < block.count; ++j) {
+    const float* const from = RowAt(block.values, j, state.dim) + column;
+    __m512 values[kLines];
+    ROOFBENCH_EACH_OF(kLines) values[v] = _mm512_loadu_ps(from + v * 16);
+    if constexpr (kFetch) ahead.Fetch<kLines>();
+#pragma GCC unroll 4
+    for (int64_t member = 0; member < kGroup; ++member) {
+      const __m512 weight = _mm512_set1_ps(state.weights[g + member][j]);
+      ROOFBENCH_EACH_OF(kLines) sums[member][v] = _mm512_fmadd_ps(weight, values[v], sums[member][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t member = 0; member < kGroup; ++member) {
+    ROOFBENCH_EACH_OF(kLines) _mm512_store_ps(state.sums[g + member] + column + v * 16, sums[member][v]);
+  }
+  fetched = ahead;
+}
+
+template <typename T>
+void Weigh(DecodeState<T>& state, const KeyBlock<T>& block) {
   InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) {
     FetchedLines ahead(block.values_soon, block.next_keys, state.dim);
     int64_t column = 0;
-    for (; column + 2 * kLine <= state.dim; column += 2 * kLine) {
+    for (; column + 2 * kPerLine<T> <= state.dim; column += 2 * kPerLine<T>) {
       WeighColumns<kGroup, 2, kFirst>(state, block, g, column, ahead);
     }
     if (column < state.dim) WeighColumns<kGroup, 1, kFirst>(state, block, g, column, ahead);
@@ -257,10 +307,14 @@ int64_t Place(int64_t column) {
   return column - in_line + in_line / 4 % 2 * 16 + in_line / 8 * 4 + in_line % 4;
 }
 
-constexpr DecodeVariant<Bf16> kVariant = {
+constexpr DecodeVariant<Bf16> kBf16Variant = {
     .prepare = Prepare, .score = Score, .soften = Soften, .weigh = Weigh, .place = Place};
+constexpr DecodeVariant<float> kFp32Variant = {
+    .prepare = Prepare, .score = Score, .soften = Soften, .weigh = Weigh, .place = [](int64_t column) {
+      return column;
+    }};
 
-}  // namespace bf16
+}  // namespace floats
 
 // Over int8 caches, a query and a block's weights, multiplied by the factors of its values, become integers of 16 bits,
 // 256 · high + low, each half of which is multiplied with bytes of the cache. So the step of rounding is at most
@@ -516,7 +570,8 @@ constexpr DecodeVariant<int8_t> kVariant = {
 }  // namespace int8
 }  // namespace
 
-const DecodeVariant<Bf16>& Bf16DecodeVariant() { return bf16::kVariant; }
+const DecodeVariant<float>& Fp32DecodeVariant() { return floats::kFp32Variant; }
+const DecodeVariant<Bf16>& Bf16DecodeVariant() { return floats::kBf16Variant; }
 const DecodeVariant<int8_t>& Int8DecodeVariant() { return int8::kVariant; }
 
 }  // namespace roofbench::kernels::avx512

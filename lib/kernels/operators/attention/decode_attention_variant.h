@@ -70,6 +70,8 @@ using PortableVariants =
     std::tuple<DecodeVariant<float>, DecodeVariant<Bf16>, DecodeVariant<Fp16>, DecodeVariant<int8_t>>;
 
 namespace avx512 {
+// Needs kAvx512Bf16, and head_dim a multiple of 16.
+const DecodeVariant<float>& Fp32DecodeVariant();
 // Needs kAvx512Bf16, and head_dim a multiple of 32.
 const DecodeVariant<Bf16>& Bf16DecodeVariant();
 // Needs kAvx512Vnni, and head_dim a multiple of 64.
