@@ -97,6 +97,7 @@ ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> Unpack(const Bf16*, __m512i line) {
 }
 
 // 16 elements in fp32.
+ROOFBENCH_TARGET_AVX512 inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
 ROOFBENCH_TARGET_AVX512 inline __m512 Load16(const Bf16* from) {
   return Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
@@ -302,6 +303,13 @@ inline constexpr float kExp2[] = {1.0F,
                                   0.009678840637207031F,
                                   0.0012439688434824347F,
                                   0.00021702254889532924F};
+// For sums of exponentials of bf16 in fp32: 1.5e-7 with the roundings of fp32.
+struct SumOfBf16 {
+  uint16_t bits;
+};
+template <>
+inline constexpr float kExp2<SumOfBf16>[] = {0.9999999403953552F,  0.6931530833244324F,   0.24015362560749054F,
+                                             0.05582631379365921F, 0.008989344350993633F, 0.001877575065009296F};
 template <>
 inline constexpr float kExp2<Bf16>[] = {0.9999252256017009F, 0.6958334974435204F, 0.2260672013218531F,
                                         0.0780245240829076F};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "lib/kernels/simd/avx512.h"
@@ -129,16 +130,14 @@ struct Padded {
 };
 
 // x = exp(x - maximum), the maximum being the row's.
-template <typename T>
-class Exponentials;
-
-template <>
-class Exponentials<float> {
+template <typename Work>
+class Exponentials {
  public:
   TARGET explicit Exponentials(float maximum) : maximum_(_mm512_set1_ps(maximum)) {}
   TARGET void Of(Block& x) const {
     ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maximum_);
-    Exp<float>(x);
+    // A loss is fp32 even if its logits are bf16.
+    Exp<std::conditional_t<std::is_same_v<Work, CrossEntropy<Bf16>>, SumOfBf16, float>>(x);
   }
 
  private:
@@ -146,7 +145,7 @@ class Exponentials<float> {
 };
 
 template <>
-class Exponentials<Bf16> {
+class Exponentials<Softmax<Bf16>> {
  public:
   TARGET explicit Exponentials(float maximum) {
     // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here close to 1. Beyond this range it
@@ -171,12 +170,15 @@ struct Stages {
   bool write = false;
   bool exponentials = false;
   bool maximum = false;
+  bool keep = true;  // the exponentials, for the next pass to write
 };
 
 // A row between its passes.
 struct Flow {
   float* exponentials;  // of the row to be written, then of the next
-  float scale = 0;      // of the row to be written
+  float scale = 0;      // of the row to be written, then of the next
+  float at_target = 0;  // the same (cross entropy): its gradient there
+  float sum = 0;        // of the exponentials of the next row
   float maximum = 0;    // of the next row, then of the one after
 };
 
@@ -186,6 +188,7 @@ struct Places {
   T* y;
   const T* x;
   const T* next;
+  int64_t head = 0;  // elements before the first cache line of y
 };
 
 template <typename T>
@@ -198,29 +201,46 @@ struct Sums {
   Maximum<T> maximum;
 };
 
+// Blocks in memory's order: where they begin differs from pass to pass.
+template <typename T>
+TARGET inline void LoadInOrder(const T* from, Block& to) {
+  ROOFBENCH_EACH to[v] = Load16(from + v * 16);
+}
+template <bool kStream, typename T>
+TARGET inline void StoreInOrder(T* to, const Block& from) {
+  if constexpr (sizeof(T) == 2) {
+    StoreRounded<kStream>(to, from);
+  } else {
+    StoreBlock<kStream>(to, from);
+  }
+}
+
 // One block: y = exponentials · scale; exponentials = exp(x - maximum), added to their sum; the maximum of `next`.
-template <bool kStream, Stages kDo, bool kWhole, typename T>
+template <bool kStream, Stages kDo, bool kWhole, typename Work, typename T>
 TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
-                        const Exponentials<T>& exponentials_of, Sums<T>& sums) {
+                        const Exponentials<Work>& exponentials_of, Sums<T>& sums) {
   Block e;
   Block written;
   // Every load precedes the first store: rows usually lie a multiple of 4 KiB apart, and a load whose low address bits
   // are those of a store in flight waits for it.
-  if constexpr (kDo.exponentials) LoadBlock(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
-  if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_load_ps(exponentials + v * 16), scale);
+  if constexpr (kDo.exponentials) LoadInOrder(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
+  if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + v * 16), scale);
   if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
   if constexpr (kDo.write && kWhole) {
-    StoreBlock<kStream>(at.y, written);
+    StoreInOrder<kStream>(at.y, written);
   } else if constexpr (kDo.write) {
     T last[kPerBlock];
-    StoreBlock<false>(last, written);
+    StoreInOrder<false>(last, written);
     std::copy_n(last, count, at.y);
   }
   if constexpr (kDo.exponentials) {
     exponentials_of.Of(e);
     const __m512 pair = _mm512_add_ps(e[0], e[1]);
     sums.exponentials = _mm512_add_ps(sums.exponentials, _mm512_add_ps(pair, _mm512_add_ps(e[2], e[3])));
-    ROOFBENCH_EACH _mm512_store_ps(exponentials + v * 16, e[v]);
+    if constexpr (kDo.keep && kWhole) ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
+    if constexpr (kDo.keep && !kWhole) {
+      ROOFBENCH_EACH _mm512_mask_storeu_ps(exponentials + v * 16, Mask16(count - v * 16), e[v]);
+    }
   }
 }
 
@@ -235,61 +255,104 @@ TARGET inline void FetchNear(const Places<T>& at) {
   }
 }
 
-template <bool kStream, Stages kDo, typename T>
+template <bool kStream, Stages kDo, typename Work, typename T>
 TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
   constexpr int64_t kAheadBytes = 8192;
   const __m512 scale = _mm512_set1_ps(flow.scale);
-  const Exponentials<T> exponentials_of(flow.maximum);
+  const Exponentials<Work> exponentials_of(flow.maximum);
   Sums<T> sums;
   sums.exponentials = _mm512_setzero_ps();
-  int64_t i = 0;
+  const auto from = [&](int64_t i) { return Places<T>{kDo.write ? at.y + i : at.y, at.x + i, at.next + i}; };
+  // Inline, because the sums' address would keep them in memory.
+  const auto part = [&](int64_t i, int64_t count) __attribute__((always_inline)) TARGET {
+    Step<kStream, kDo, false>(from(i), count, flow.exponentials + i, scale, exponentials_of, sums);
+  };
+  int64_t i = std::min(n, at.head);
+  if (i > 0) part(0, i);
   for (; i + kPerBlock <= n; i += kPerBlock) {
     if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
-    const Places<T> here = {at.y + i, at.x + i, at.next + i};
+    const Places<T> here = from(i);
     FetchNear<kDo>(here);
-    Step<kStream, kDo, true, T>(here, kPerBlock, flow.exponentials + i, scale, exponentials_of, sums);
+    Step<kStream, kDo, true>(here, kPerBlock, flow.exponentials + i, scale, exponentials_of, sums);
   }
-  if (i < n) {
-    Step<kStream, kDo, false, T>({at.y + i, at.x + i, at.next + i}, n - i, flow.exponentials + i, scale,
-                                 exponentials_of, sums);
-  }
-  if constexpr (kDo.exponentials) {
-    flow.scale = 1 / _mm512_reduce_add_ps(sums.exponentials);
-  }
+  if (i < n) part(i, n - i);
+  if constexpr (kDo.exponentials) flow.sum = _mm512_reduce_add_ps(sums.exponentials);
   if constexpr (kDo.maximum) flow.maximum = sums.maximum.Get();
 }
 
-template <bool kStream, typename T>
-TARGET void Rows(const Softmax<T>& work, Range range) {
-  // One buffer per thread, whole blocks.
-  std::vector<Line<float>> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
-  Flow flow{.exponentials = exponentials.data()->values};
-  const int64_t n = work.cols;
-  const int64_t last = range.end - 1;
-  // The positions when `row` is to be written. Beyond the last row the stages ignore them.
-  const auto at = [&](int64_t row) {
-    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.cols; };
-    return Places<T>{work.y + std::max(row, range.begin) * work.cols, x(row + 1), x(row + 2)};
-  };
-  int64_t row = range.begin - 2;
-  Pass<kStream, Stages{.maximum = true}>(n, at(row++), flow);
-  if (row + 1 < last) {
-    Pass<kStream, Stages{.exponentials = true, .maximum = true}>(n, at(row++), flow);
-  } else {
-    Pass<kStream, Stages{.exponentials = true}>(n, at(row++), flow);
-  }
-  for (; row + 1 < last; ++row) Pass<kStream, Stages{true, true, true}>(n, at(row), flow);
-  if (row < last) Pass<kStream, Stages{.write = true, .exponentials = true}>(n, at(row++), flow);
-  Pass<kStream, Stages{.write = true}>(n, at(row), flow);
-  if constexpr (kStream) _mm_sfence();
+// The result, and what its rows need once their exponentials are summed, before any is written (which may overwrite x).
+template <typename T>
+T* ResultOf(const Softmax<T>& work) {
+  return work.y;
+}
+template <typename T>
+void Summed(const Softmax<T>& /*work*/, int64_t /*row*/, float /*maximum*/, Flow& flow) {
+  flow.scale = 1 / flow.sum;
 }
 
 template <typename T>
-void Share(const Softmax<T>& work, Range range) {
-  if (StreamsRows(work)) {
-    Rows<true>(work, range);
+T* ResultOf(const CrossEntropy<T>& work) {
+  return work.gradient;
+}
+template <typename T>
+void Summed(const CrossEntropy<T>& work, int64_t row, float maximum, Flow& flow) {
+  const int64_t target = work.target[row];
+  // The difference of two logits is exact where the logarithm alone would round.
+  work.loss[row] = std::log(flow.sum) + (maximum - ToFloat(work.x[row * work.cols + target]));
+  if (work.gradient == nullptr) return;
+  flow.scale = work.scale / flow.sum;
+  flow.at_target = (flow.exponentials[target] / flow.sum - 1) * work.scale;
+}
+
+template <bool kStream, bool kWrite, typename Work>
+void Rows(const Work& work, Range range) {
+  using T = std::remove_const_t<std::remove_pointer_t<decltype(work.x)>>;
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  // One buffer per thread, whole blocks.
+  std::vector<Line<float>> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
+  Flow flow{.exponentials = exponentials.data()->values};
+  const int64_t last = range.end - 1;
+  // The pass in which `row` is written. Beyond the last row the stages ignore their places.
+  const auto pass = [&]<Stages kDo>(int64_t row) {
+    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.cols; };
+    T* const y = kWrite ? ResultOf(work) + std::max(row, range.begin) * work.cols : nullptr;
+    // From the row's number, for the order of a row's sum not to depend on where a share begins.
+    const auto offset = reinterpret_cast<intptr_t>(ResultOf(work)) + row * work.cols * kBytes;
+    const int64_t head = kStream ? (-offset & (kLineBytes - 1)) / kBytes : 0;
+    const float maximum = flow.maximum;
+    Pass<kStream, kDo, Work>(work.cols, Places<T>{y, x(row + 1), x(row + 2), head}, flow);
+    if constexpr (kDo.write && requires { work.target; }) y[work.target[row]] = Rounded<T>(flow.at_target);
+    if constexpr (kDo.exponentials) Summed(work, row + 1, maximum, flow);
+  };
+  constexpr Stages kStart = {.exponentials = true, .maximum = true, .keep = kWrite};
+  constexpr Stages kEnd = {.exponentials = true, .keep = kWrite};
+  int64_t row = range.begin - 2;
+  pass.template operator()<Stages{.maximum = true}>(row++);
+  if constexpr (kWrite) {
+    if (row + 1 < last) {
+      pass.template operator()<kStart>(row++);
+    } else {
+      pass.template operator()<kEnd>(row++);
+    }
+    for (; row + 1 < last; ++row) pass.template operator()<Stages{true, true, true}>(row);
+    if (row < last) pass.template operator()<Stages{.write = true, .exponentials = true}>(row++);
+    pass.template operator()<Stages{.write = true}>(row);
+    if constexpr (kStream) _mm_sfence();
   } else {
-    Rows<false>(work, range);
+    for (; row + 1 < last; ++row) pass.template operator()<kStart>(row);
+    pass.template operator()<kEnd>(row);
+  }
+}
+
+// Stores past the caches where the result is large and has its own memory.
+template <typename Work>
+void Share(const Work& work, Range range) {
+  const auto* const y = ResultOf(work);
+  if (y == nullptr) return Rows<false, false>(work, range);
+  if (y != work.x && work.rows * work.cols * static_cast<int64_t>(sizeof(*y)) >= kStreamBytes) {
+    Rows<true, true>(work, range);
+  } else {
+    Rows<false, true>(work, range);
   }
 }
 
@@ -304,11 +367,12 @@ ROOFBENCH_HIGHWAY_DISPATCHES(Portable, CrossEntropy)
 namespace {
 
 template <typename Work>
-constexpr ShareVariant<Work> kVariants[] = {{0, Portable}};
+constexpr ShareVariant<Work> kVariants[] = {
 #if ROOFBENCH_X86
-template <typename T>
-constexpr ShareVariant<Softmax<T>> kVariants<Softmax<T>>[] = {{kAvx512Bf16, avx512::Share}, {0, Portable}};
+    {kAvx512Bf16, avx512::Share},
 #endif
+    {0, Portable},
+};
 
 }  // namespace
 

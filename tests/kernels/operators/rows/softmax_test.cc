@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/kernels/simd/streaming.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 
@@ -136,6 +137,17 @@ TYPED_TEST(SoftmaxTest, CrossEntropyAgreesWithFloat64AtOddSizes) {
       }
       ExpectCrossEntropy<TypeParam>({}, {}, 8, wanted);
     }
+  });
+}
+
+// Rows of an odd length, each of which begins elsewhere in a cache line.
+TYPED_TEST(SoftmaxTest, CrossEntropyStreamsLargeGradients) {
+  OnEveryIsa([] {
+    constexpr int64_t kCols = 4099;
+    const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
+    std::vector<int64_t> target;
+    for (int64_t r = 0; r < rows; ++r) target.push_back(r * 37 % kCols);
+    ExpectCrossEntropy(Normal<TypeParam>(rows * kCols, 0, 2), target, kCols, Gradient::kApart);
   });
 }
 
