@@ -23,11 +23,10 @@ inline constexpr int64_t kStreamBytes = int64_t{4} << 20;
 inline bool IsLineAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kLineBytes == 0; }
 
 // Whether the rows of a result should be streamed: it is large, and each row begins with a cache line.
-template <typename Work>
-bool StreamsRows(const Work& work) {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.y));
-  return work.rows * work.cols * kBytes >= kStreamBytes && IsLineAligned(work.y) &&
-         work.cols * kBytes % kLineBytes == 0;
+template <typename T>
+bool StreamsRows(const T* y, int64_t rows, int64_t cols) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  return rows * cols * kBytes >= kStreamBytes && IsLineAligned(y) && cols * kBytes % kLineBytes == 0;
 }
 
 }  // namespace roofbench::kernels

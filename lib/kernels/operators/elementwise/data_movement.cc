@@ -89,7 +89,7 @@ namespace {
 template <typename T>
 void Rows(const Embedding<T>& work, const ParallelFor& parallel_for) {
   const auto row_bytes = static_cast<std::size_t>(work.cols) * sizeof(T);
-  const bool streams = StreamsRows(work);
+  const bool streams = StreamsRows(work.y, work.rows, work.cols);
   parallel_for(work.rows, [&](Range range) {
     for (int64_t row = range.begin; row < range.end; ++row) {
       const auto* from = reinterpret_cast<const std::byte*>(work.table + work.index[row] * work.cols);

@@ -182,7 +182,7 @@ HWY_INLINE void GradientRows(const NormGradient<T>& work, Range range) {
 }
 
 template <typename T>
-HWY_INLINE void PortableGradient(const NormGradient<T>& work, Range range) {
+HWY_INLINE void Portable(const NormGradient<T>& work, Range range) {
   if (work.mean != nullptr) {
     GradientRows<true>(work, range);
   } else {
@@ -193,7 +193,7 @@ HWY_INLINE void PortableGradient(const NormGradient<T>& work, Range range) {
 ROOFBENCH_HIGHWAY_INSTANCES(Portable, LayerNorm)
 ROOFBENCH_HIGHWAY_INSTANCES(Portable, RmsNorm)
 ROOFBENCH_HIGHWAY_INSTANCE(Portable, RmsNormRounded, RmsNorm<float, Bf16>)
-ROOFBENCH_HIGHWAY_INSTANCES(PortableGradient, NormGradient)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, NormGradient)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -439,11 +439,149 @@ void Rows(const Work& work, Range range) {
 
 template <typename Work>
 void Share(const Work& work, Range range) {
-  if (StreamsRows(work)) {
+  if (StreamsRows(work.y, work.rows, work.cols)) {
     Rows<true>(work, range);
   } else {
     Rows<false>(work, range);
   }
+}
+
+// Gradients of a group of rows, which share the loads of weights and of the sums over rows, in two passes: the sums of
+// each row, then all else. Each pass fetches one operand of the next group into the L2 cache, so that both keep memory
+// busy.
+constexpr int kGradientGroup = 2;
+
+struct RowGradient {
+  __m512 mean;
+  __m512 rstd;
+  __m512 sum;      // of g; then -mean(g)
+  __m512 product;  // sum of g · u; then its mean
+};
+
+// A line's elements, zeros after the first `count`.
+template <bool kWhole, typename T>
+TARGET inline Floats<T> LoadEnd(const T* from, int64_t count) {
+  return kWhole ? LoadFloats(from) : Unpack(from, LoadFirst(from, count));
+}
+template <bool kWhole>
+TARGET inline __m512 LoadColumns(const float* from, int64_t count) {
+  return kWhole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(Mask16(count), from);
+}
+template <bool kWhole>
+TARGET inline void StoreColumns(float* to, int64_t count, __m512 value) {
+  if constexpr (kWhole) {
+    _mm512_storeu_ps(to, value);
+  } else {
+    _mm512_mask_storeu_ps(to, Mask16(count), value);
+  }
+}
+
+template <bool kCentered>
+TARGET inline __m512 Unit(const RowGradient& row, __m512 x) {
+  return _mm512_mul_ps(kCentered ? _mm512_sub_ps(x, row.mean) : x, row.rstd);
+}
+
+template <bool kCentered, bool kWhole, int kRows, typename T>
+TARGET inline void SumColumns(const NormGradient<T>& work, int64_t row, int64_t i, RowGradient (&rows)[kRows]) {
+  Floats<T> x[kRows];
+  Floats<T> dy[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t at = (row + r) * work.cols + i;
+    x[r] = LoadEnd<kWhole>(work.x + at, work.cols - i);
+    dy[r] = LoadEnd<kWhole>(work.dy + at, work.cols - i);
+    if constexpr (kWhole) PrefetchL2(work.x + at + kRows * work.cols);
+  }
+  for (std::size_t v = 0; v < std::size(x[0].v); ++v) {
+    const int64_t column = i + static_cast<int64_t>(v) * 16;
+    const __m512 weight = LoadColumns<kWhole>(work.weight + column, work.cols - column);
+    for (int r = 0; r < kRows; ++r) {
+      // Past the row's end dy is zero, and so is g; but not g · u where u is not finite.
+      const __mmask16 mask = kWhole ? 0xffff : Mask16(work.cols - column);
+      const __m512 g = _mm512_mul_ps(dy[r].v[v], weight);
+      if constexpr (kCentered) rows[r].sum = _mm512_add_ps(rows[r].sum, g);
+      rows[r].product = _mm512_mask3_fmadd_ps(g, Unit<kCentered>(rows[r], x[r].v[v]), rows[r].product, mask);
+    }
+  }
+}
+
+template <bool kCentered, bool kStream, bool kWhole, int kRows, typename T>
+TARGET inline void StoreColumnsOf(const NormGradient<T>& work, int64_t row, int64_t i,
+                                  const RowGradient (&rows)[kRows]) {
+  Floats<T> x[kRows];
+  Floats<T> dx[kRows];  // dy at first
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t at = (row + r) * work.cols + i;
+    x[r] = LoadEnd<kWhole>(work.x + at, work.cols - i);
+    dx[r] = LoadEnd<kWhole>(work.dy + at, work.cols - i);
+    if constexpr (kWhole) PrefetchL2(work.dy + at + kRows * work.cols);
+  }
+  for (std::size_t v = 0; v < std::size(x[0].v); ++v) {
+    const int64_t column = i + static_cast<int64_t>(v) * 16;
+    const int64_t count = work.cols - column;
+    const __m512 weight = LoadColumns<kWhole>(work.weight + column, count);
+    __m512 dweight = LoadColumns<kWhole>(work.dweight + column, count);
+    __m512 dbias = LoadColumns<kWhole>(work.dbias + column, count);
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 dy = dx[r].v[v];
+      const __m512 unit = Unit<kCentered>(rows[r], x[r].v[v]);
+      dweight = _mm512_fmadd_ps(dy, unit, dweight);
+      if constexpr (kCentered) dbias = _mm512_add_ps(dbias, dy);
+      const __m512 g = kCentered ? _mm512_fmadd_ps(dy, weight, rows[r].sum) : _mm512_mul_ps(dy, weight);
+      dx[r].v[v] = _mm512_mul_ps(_mm512_fnmadd_ps(unit, rows[r].product, g), rows[r].rstd);
+    }
+    StoreColumns<kWhole>(work.dweight + column, count, dweight);
+    if constexpr (kCentered) StoreColumns<kWhole>(work.dbias + column, count, dbias);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    T* const to = work.dx + (row + r) * work.cols + i;
+    if constexpr (kWhole) {
+      StoreLine<kStream>(to, Pack(dx[r]));
+    } else {
+      StoreFirst(to, work.cols - i, Pack(dx[r]));
+    }
+  }
+}
+
+template <bool kCentered, bool kStream, int kRows, typename T>
+TARGET void GradientGroups(const NormGradient<T>& work, Range range) {
+  const __m512 per_column = _mm512_set1_ps(1 / static_cast<float>(work.cols));
+  for (int64_t row = range.begin; row < range.end; row += kRows) {
+    RowGradient rows[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      rows[r] = {_mm512_set1_ps(kCentered ? work.mean[row + r] : 0), _mm512_set1_ps(work.rstd[row + r]),
+                 _mm512_setzero_ps(), _mm512_setzero_ps()};
+    }
+    int64_t i = 0;
+    for (; i + kPerLine<T> <= work.cols; i += kPerLine<T>) SumColumns<kCentered, true>(work, row, i, rows);
+    if (i < work.cols) SumColumns<kCentered, false>(work, row, i, rows);
+    for (RowGradient& of : rows) {
+      of.sum = _mm512_mul_ps(_mm512_set1_ps(-_mm512_reduce_add_ps(of.sum)), per_column);
+      of.product = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_add_ps(of.product)), per_column);
+    }
+    for (i = 0; i + kPerLine<T> <= work.cols; i += kPerLine<T>) {
+      StoreColumnsOf<kCentered, kStream, true>(work, row, i, rows);
+    }
+    if (i < work.cols) StoreColumnsOf<kCentered, kStream, false>(work, row, i, rows);
+  }
+}
+
+template <bool kCentered, bool kStream, typename T>
+void GradientRows(const NormGradient<T>& work, Range range) {
+  const int64_t middle = range.begin + range.size() / kGradientGroup * kGradientGroup;
+  GradientGroups<kCentered, kStream, kGradientGroup>(work, {range.begin, middle});
+  GradientGroups<kCentered, kStream, 1>(work, {middle, range.end});
+  if constexpr (kStream) _mm_sfence();
+}
+
+template <typename T>
+void Share(const NormGradient<T>& work, Range range) {
+  constexpr auto kRows = [](bool streams, bool centers) {
+    if (streams) return centers ? GradientRows<true, true, T> : GradientRows<false, true, T>;
+    return centers ? GradientRows<true, false, T> : GradientRows<false, false, T>;
+  };
+  // In place, the lines of the result have been read.
+  const bool streams = work.dx != work.dy && StreamsRows(work.dx, work.rows, work.cols);
+  kRows(streams, work.mean != nullptr)(work, range);
 }
 
 }  // namespace
@@ -454,7 +592,7 @@ void Share(const Work& work, Range range) {
 ROOFBENCH_HIGHWAY_DISPATCHES(Portable, LayerNorm)
 ROOFBENCH_HIGHWAY_DISPATCHES(Portable, RmsNorm)
 ROOFBENCH_HIGHWAY_DISPATCH(Portable, RmsNormRounded, RmsNorm<float, Bf16>)
-ROOFBENCH_HIGHWAY_DISPATCHES(PortableGradient, NormGradient)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, NormGradient)
 
 namespace {
 
@@ -470,6 +608,7 @@ template <typename T>
 void RunGradient(const NormGradient<T>& work, const ParallelFor& parallel_for) {
   constexpr int64_t kGrain = 16;  // columns: a cache line of sums belongs to one thread
   const int shares = parallel_for.threads();
+  const auto gradient = BestVariant<kVariants<NormGradient<T>>>();
   // Added share by share, so that a result does not depend on which thread took which.
   parallel_for(shares, [&](Range range) {
     for (int64_t share = range.begin; share < range.end; ++share) {
@@ -477,7 +616,7 @@ void RunGradient(const NormGradient<T>& work, const ParallelFor& parallel_for) {
       own.dweight = work.scratch + share * 2 * work.cols;
       own.dbias = own.dweight + work.cols;
       std::fill_n(own.dweight, 2 * work.cols, 0.0F);
-      PortableGradient(own, Share(work.rows, 1, static_cast<int>(share), shares));
+      gradient(own, Share(work.rows, 1, static_cast<int>(share), shares));
     }
   });
   parallel_for(work.cols, kGrain, [&](Range range) {
