@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "lib/kernels/simd/streaming.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 
@@ -20,9 +24,15 @@ void ExpectRight(const std::vector<T>& x, int64_t rows, int64_t positions, int64
   const auto cosines = Normal<float>(positions * half, 0, 1, 2);
   const auto sines = Normal<float>(positions * half, 0, 1, 3);
   const int64_t stride = cols + gap;
-  std::vector<T> y = in_place ? x : std::vector<T>(x.size(), FromDouble<T>(7));
-  Run(Rope<T>{.x = in_place ? y.data() : x.data(),
-              .y = y.data(),
+  std::vector<Line<T>> lines(x.size() * sizeof(T) / kLineBytes + 1);
+  T* const y = lines.data()->values;
+  if (in_place) {
+    std::ranges::copy(x, y);
+  } else {
+    std::fill_n(y, x.size(), FromDouble<T>(7));
+  }
+  Run(Rope<T>{.x = in_place ? y : x.data(),
+              .y = y,
               .cosines = cosines.data(),
               .sines = sines.data(),
               .rows = rows,
@@ -61,6 +71,14 @@ TYPED_TEST(RopeTest, AgreesWithFloat64AtOddSizes) {
         }
       }
     }
+  });
+}
+
+TYPED_TEST(RopeTest, StreamsLargeResults) {
+  OnEveryIsa([] {
+    constexpr int64_t kCols = 128;
+    const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
+    ExpectRight(Normal<TypeParam>(rows * kCols), rows, 100, kCols, 0, false);
   });
 }
 
