@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64;
 constexpr double kLeastBufferBytes = 64 << 20;
-constexpr double kMostBufferBytes = 192 << 20;
+constexpr double kMostBufferBytes = 160 << 20;
 // With buffers of this multiple of the caches, almost nothing survives a lap: reading four times the cache size
 // repeatedly ran 12 % faster than sixteen times, eight times 2 to 6 % (EPYC, 32 MiB, 2026-11-20).
 constexpr double kLapCaches = 16;

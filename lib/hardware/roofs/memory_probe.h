@@ -20,7 +20,7 @@ struct StreamOfMix {
 class MemoryProbe {
  public:
   // Allocates its two buffers on first use, touched by a pool of `threads`: sixteen times the caches in all, so that
-  // almost nothing survives in them from one lap to the next, but at most 384 MiB. Beyond that, the lines that a burst
+  // almost nothing survives in them from one lap to the next, but at most 320 MiB. Beyond that, the lines that a burst
   // is about to touch are evicted from the caches before it.
   MemoryProbe(double last_level_cache_bytes, int threads);
 
