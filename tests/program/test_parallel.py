@@ -29,12 +29,14 @@ KINDS = {"ddp_naive", "ddp_flat", "ddp_overlap", "ddp_bucketed", "ddp_torch", "z
 SENT = {"zero1": 1.5, "fsdp": 4 / 3}
 
 
-def rows(family: str, tmp_path: Path, ranks: str = "2", all_sizes: dict[str, Sizes] = SIZES) -> list[dict[str, Any]]:
+def rows(
+    family: str, tmp_path: Path, ranks: str = "2", all_sizes: dict[str, Sizes] = SIZES, kinds: str = "[^n]"
+) -> list[dict[str, Any]]:
     out = tmp_path / "out.json"
     sizes = [f"--axis={family}.{axis}={size}" for axis, size in all_sizes[family].items()]
     command: list[str | Path] = [
         PROGRAM,
-        f"--benchmark_filter=^{family}/.*/parallel:[^n]",
+        f"--benchmark_filter=^{family}/.*/parallel:{kinds}",
         *QUICKLY,
         f"--ranks={ranks}",
         *sizes,
@@ -64,6 +66,13 @@ def test_every_kind(family: str, ranks: str, sizes: dict[str, Sizes], tmp_path: 
     assert set(found) == {(kind, f"ranks:{count}") for kind in kinds for count in ranks.split(",")}
     off = {case: checked(row, SENT.get(case[0], 1)) for case, row in found.items()}
     assert max(map(abs, off.values())) <= 0.03, off
+
+
+def test_rounding_that_grows_with_the_depth(tmp_path: Path) -> None:
+    """The most in the rows of the embedding that few tokens read, small beside those of others."""
+    deep = {"train_step": SIZES["train_step"] | {"layers": 24, "vocab": 10_000}}
+    (row,) = rows("train_step", tmp_path, all_sizes=deep, kinds="ddp_flat")
+    assert abs(checked(row)) <= 0.03
 
 
 @pytest.mark.parametrize("family", ["decode", "prefill"])
