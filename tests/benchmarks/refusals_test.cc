@@ -224,6 +224,13 @@ TEST(Refusals, OfFiles) {
       {{"--benchmark_context=device=x"}, {"device is in every result"}},
       {{"--tokens_out={tmp}/no/out"}, {"{tmp}/no/out", "make its folder first"}},
       {{"--profile=/dev/null"}, {"a part of the path is a file"}},
+      {{"--routing={tmp}/none"}, {"--routing: {tmp}/none: No such file or directory"}},
+      {{"--routing={tmp}"}, {"--routing: {tmp}", "not a regular file"}},
+      {{"--routing={tmp}/precious"}, {"--routing={tmp}/precious: text is not a number of rows; expected 1,2,3"}},
+      {{"--routing={tmp}/negative"}, {"--routing={tmp}/negative: -1 is not a number of rows"}},
+      {{"--routing={tmp}/zeros"}, {"--routing={tmp}/zeros: no expert has a row"}},
+      {{"--routing={tmp}/empty"}, {"--routing={tmp}/empty: no expert has a row"}},
+      {{"--routing={tmp}/rows"}, {"--routing has no effect", "--axis=grouped_mm.routing=given"}},
       {{"--profile=/nowhere/at/all"}, {"make its folder first"}},
   };
   const std::map<std::string, std::string> files = {
@@ -232,7 +239,11 @@ TEST(Refusals, OfFiles) {
                   R"("device": "x"}, "run": {"program": "0123", "device": "cpu, x", "flags": "--seed=9"}})"
                   "\n"},
       {"bare", "{\"schema\": \"roofbench-journal-1\", \"run\": {\"program\": \"0123\"}}\n"},
-      {"other", "{\"schema\": \"other-2\"}\n"}};
+      {"other", "{\"schema\": \"other-2\"}\n"},
+      {"negative", "3,-1"},
+      {"zeros", "0 0"},
+      {"empty", ""},
+      {"rows", "1,2"}};
   const std::vector<std::string> tiny = {"--benchmark_filter=matmul/impl:eager/dtype:fp32",
                                          "--suite=quick",
                                          "--axis=matmul.m=n",

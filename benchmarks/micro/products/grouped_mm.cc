@@ -17,8 +17,16 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/files.h"
+#include "lib/gbench/flags.h"
 #include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"
@@ -29,6 +37,44 @@ namespace {
 using workload::Dtype;
 
 constexpr char kJagged[] = "jagged";
+constexpr char kGiven[] = "given";
+
+std::string routing_file;
+
+absl::StatusOr<std::vector<double>> ReadRouting() {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const absl::StatusOr<std::string> text = ReadFile(routing_file, kMostBytes);
+  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("--routing: ", text.status().message()));
+  std::vector<double> rows;
+  for (const auto& piece : absl::StrSplit(*text, absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
+    constexpr std::size_t kShown = 40;
+    uint32_t count = 0;
+    if (!absl::SimpleAtoi(piece, &count)) {
+      return absl::InvalidArgumentError(absl::StrCat("--routing=", routing_file, ": ",
+                                                     absl::CHexEscape(piece.substr(0, kShown)),
+                                                     " is not a number of rows; expected 1,2,3, one per expert"));
+    }
+    rows.push_back(count);
+  }
+  if (std::accumulate(rows.begin(), rows.end(), 0.0) > 0) return rows;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--routing=", routing_file, ": no expert has a row; expected 1,2,3, one per expert"));
+}
+
+// Rows per expert as the file has them; Unimplemented without the flag.
+const absl::StatusOr<std::vector<double>>& GivenRouting() {
+  static const auto* routing = new absl::StatusOr<std::vector<double>>(
+      routing_file.empty() ? absl::UnimplementedError("needs --routing=FILE: rows per expert, as 1,2,3")
+                           : ReadRouting());
+  return *routing;
+}
+
+const FlagRegistration kRoutingFlag(
+    {.flags = {{"routing", "FILE", Text(routing_file),
+                "routing:given of grouped_mm: rows per expert, as 1,2,3 or one a line; scaled to the case's rows"}},
+     .check = [] { return routing_file.empty() ? absl::OkStatus() : GivenRouting().status(); },
+     .reads = [](const Point& at) { return at.family() == "grouped_mm" && at.Text("routing") == kGiven; },
+     .way_out = "--axis=grouped_mm.routing=given selects cases that read it"});
 
 struct Grouped {
   at::Tensor x;              // [rows, k]
@@ -39,14 +85,22 @@ struct Grouped {
   std::vector<int64_t> end;  // `ends`, on the host
 };
 
-// jagged: the share of expert e is 1 / (e + 1), as Zipf's law has it.
+bool HasGivenRouting(const Point& at) {
+  return at.Text("routing") == kGiven && GivenRouting().ok() && std::ssize(*GivenRouting()) == at.Int("experts");
+}
+
+// The share of each expert; jagged: 1 / (e + 1), as Zipf's law has it. That of a case without its file is not used.
+std::vector<double> SharesAt(const Point& at) {
+  if (HasGivenRouting(at)) return *GivenRouting();
+  std::vector<double> shares(static_cast<std::size_t>(at.Int("experts")), 1);
+  if (at.Text("routing") != kJagged) return shares;
+  for (std::size_t e = 0; e < shares.size(); ++e) shares[e] /= static_cast<double>(e + 1);
+  return shares;
+}
+
 std::vector<int64_t> EndsAt(const Point& at) {
-  const int64_t experts = at.Int("experts");
-  std::vector<double> sums;
-  for (int64_t e = 0; e < experts; ++e) {
-    const double share = at.Text("routing") == kJagged ? 1.0 / static_cast<double>(e + 1) : 1;
-    sums.push_back(share + (sums.empty() ? 0 : sums.back()));
-  }
+  std::vector<double> sums = SharesAt(at);
+  std::partial_sum(sums.begin(), sums.end(), sums.begin());
   std::vector<int64_t> ends;
   for (const double sum : sums) ends.push_back(std::llround(at.Number("rows") * sum / sums.back()));
   return ends;
@@ -121,6 +175,13 @@ absl::Status EagerSupports(const Point& at, const Device& device) {
   return absl::UnimplementedError("LibTorch's _grouped_mm on a GPU takes n and k in multiples of 8");
 }
 
+absl::Status SupportsRouting(const Point& at, const Device&) {
+  if (at.Text("routing") != kGiven || HasGivenRouting(at)) return absl::OkStatus();
+  if (!GivenRouting().ok()) return GivenRouting().status();
+  return absl::UnimplementedError(absl::StrCat("--routing=", routing_file, " has rows for ", GivenRouting()->size(),
+                                               " experts: --axis=grouped_mm.experts=", GivenRouting()->size()));
+}
+
 GridAxes Grid(const AxisList& experts, const AxisList& rows, const AxisList& n, const AxisList& k) {
   return {{"impl", {"eager", "naive"}},
           {"dtype", {"bf16"}},
@@ -134,13 +195,14 @@ GridAxes Grid(const AxisList& experts, const AxisList& rows, const AxisList& n, 
 const Registration kGroupedMm =
     FamilyOf<Grouped>("grouped_mm", "y[rows,n] = x[rows,k] · W[expert of the row][n,k]ᵀ, the rows in order of experts")
         .Dtypes({"bf16"})
-        .Choice("routing", {"balanced", kJagged}, "rows of an expert: all alike, or a share of 1, 1/2, 1/3, …",
-                "balanced")
+        .Choice("routing", {"balanced", kJagged, kGiven},
+                "rows of an expert: all alike, a share of 1, 1/2, 1/3, …, or as in the file of --routing", "balanced")
         .Size("experts", "weights")
         .Size("rows", "of x: tokens times the experts of each")
         .Size("n", "rows of a weight: outputs")
         .Size("k", "columns of a weight")
         .Work(WorkAt)
+        .Supports(SupportsRouting)
         .Operands(MakeGrouped)
         .Reference(ReferenceRows)
         .RowSums(RowSums)
