@@ -18,13 +18,14 @@ using workload::kDecoderComponentNames;
 
 // Reports the parts of a step, or the stages of LLM.int8(), to a marker. That costs about a hundred clock reads, and
 // for LLM.int8() up to three for each part of a product. On a GPU each would be an event of microseconds, so only
-// processors report parts.
+// processors report parts, and the stages come from steps beside the samples.
 class StepPhases {
  public:
   // `waits`: the step's threads or ranks wait for each other.
   StepPhases(const Point& at, const Device& device, bool waits)
       : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8) && at.Text("impl") != "graph"),
-        parts_(!stages_ && device.gpu() == nullptr && at.Text("impl") != "compiled") {
+        parts_(!stages_ && device.gpu() == nullptr && at.Text("impl") != "compiled"),
+        beside_(stages_ && device.gpu() != nullptr) {
     if (stages_) {
       const auto all = models::kLlmInt8StageNames;
       const bool fused = at.Text("impl") == "native";
@@ -38,7 +39,10 @@ class StepPhases {
     }
   }
 
-  const std::vector<std::string>& names() const { return names_; }
+  void Describe(Case& built) const {
+    built.phases = names_;
+    built.marks_beside = beside_;
+  }
 
   template <typename Step>
   void Run(models::DecoderModel& decoder, timing::PhaseMarker& marker, Step step) const {
@@ -57,6 +61,7 @@ class StepPhases {
  private:
   bool stages_;
   bool parts_;
+  bool beside_;
   std::vector<std::string> names_;
   std::array<int, kDecoderComponentNames.size()> phase_of_{};
 };
@@ -109,7 +114,7 @@ const Registration kPrefill =
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          built.phases = o->phases.names();
+          o->phases.Describe(built);
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
           DescribeSharedStep(
               at, o->loaded, at.Number("batch") * at.Number("prompt"), [o] { o->Step(); }, built);
@@ -201,7 +206,7 @@ const Registration kDecode =
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          built.phases = o->phases.names();
+          o->phases.Describe(built);
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at.With(kParallelAxis, kNotParallel))
                                             .DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};

@@ -35,6 +35,13 @@ timing::Step RotatingStep(const std::vector<Case>& copies) {
   };
 }
 
+timing::Step Unmarked(timing::Step step) {
+  return [step = std::move(step)](timing::PhaseMarker&) {
+    timing::IgnoredPhases ignored;
+    step(ignored);
+  };
+}
+
 // Precedes the step with device work that takes `share` of the step's time, if `share` is positive.
 timing::Step Delayed(timing::Step step, double share, Device& device, timing::Clock& clock, std::size_t phases) {
   if (share <= 0) return step;
@@ -91,6 +98,18 @@ timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::Samp
   return timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, sampling);
 }
 
+// The phases of a few steps.
+std::vector<std::vector<double>> PhasesBeside(const timing::Step& step, timing::SampleOptions sampling,
+                                              std::size_t phases, timing::Clock& clock,
+                                              const std::function<bool()>& interrupted) {
+  sampling.warmup_iters = 1;
+  sampling.min_samples = sampling.least_samples = 3;
+  sampling.max_samples = 20;
+  sampling.exact_samples = false;
+  sampling.interrupted = interrupted;
+  return timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, sampling).phase_seconds;
+}
+
 timing::Clock& ClockOf(Device& device, SlowestClock* slowest) {
   return slowest == nullptr ? device.clock() : static_cast<timing::Clock&>(*slowest);
 }
@@ -112,7 +131,7 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     };
     std::optional<observe::Range> range;
     range.emplace("warm-up");
-    // A GPU's counter moves every tenth of a second, in which chunks and the probes between them alternate.
+    // A GPU updates its counter every tenth of a second. In that time both chunks and probes run.
     static const JoulesRead kNone;
     const bool is_fine = device.SharesHostMemory();
     const bool is_probed = probe && sampling.roof_share > 0;
@@ -166,7 +185,7 @@ hardware::RoofGauge LinkGauge(const workload::Cost& cost, const Device& device, 
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
                         const std::function<bool()>& interrupted, Outcome& outcome, RankTeam* team) {
   const Case& first = built.first();
-  outcome.phases = first.phases;
+  if (!first.marks_beside) outcome.phases = first.phases;
   std::optional<SlowestClock> ranks_clock;
   if (team != nullptr) ranks_clock.emplace(device.clock(), *team->group(), interrupted, OtherCpuOf(team));
   SlowestClock* const slowest = ranks_clock ? &*ranks_clock : nullptr;
@@ -177,8 +196,9 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
       team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, device, *team->group(), links);
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
-  const timing::Step step =
-      Delayed(RotatingStep(built.copies), options.injected_delay, device, clock, outcome.phases.size());
+  const timing::Step marked = RotatingStep(built.copies);
+  const timing::Step step = Delayed(first.marks_beside ? Unmarked(marked) : marked, options.injected_delay, device,
+                                    clock, outcome.phases.size());
   const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device, slowest);
   std::optional<timing::Samples> before;
   if (options.min_warmup_time > 0 && !first.warmup_iters) {
@@ -198,7 +218,12 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     outcome.samples.warmup_steps += static_cast<int64_t>(before->seconds.size()) * before->steps_per_sample;
   }
   outcome.model = first.model;
-  return Evaluate(gauge, cache, outcome);
+  absl::Status status = Evaluate(gauge, cache, outcome);
+  if (first.marks_beside) {
+    outcome.phases = first.phases;
+    outcome.samples.phase_seconds = PhasesBeside(marked, sampling, outcome.phases.size(), clock, ends);
+  }
+  return status;
 }
 
 timing::Samples QuickSamples(timing::Clock& clock, const timing::Step& step, std::size_t phases) {

@@ -65,6 +65,8 @@ struct Case {
   std::function<void()> prepare = {};
   // Names of the phases that the step marks, in index order. Counters are called <phase>_ms.
   std::vector<std::string> phases = {};
+  // The marks of the phases take a share of the step: the samples go without, and a few marked steps follow them.
+  bool marks_beside = false;
   // The result of the last step, and the same in a higher precision. Both are called once, before timing.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};

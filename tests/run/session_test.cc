@@ -97,6 +97,30 @@ TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
   EXPECT_NEAR(at_roof, Counter(outcome, "roof") * Counter(outcome, "mean_ms"), 1e-9);
 }
 
+// Each mark takes as long as a quarter of the step.
+TEST_F(SessionTest, MarksThatDisturbAreBesideTheSamples) {
+  int marked_steps = 0;
+  const auto step = [&](timing::PhaseMarker& marker) {
+    const bool is_marked = dynamic_cast<timing::IgnoredPhases*>(&marker) == nullptr;
+    marked_steps += is_marked ? 1 : 0;
+    for (const int phase : {0, 1}) {
+      device_.fake_clock.Advance(is_marked ? 2.5e-6 : 2e-6);
+      marker.End(phase);
+    }
+  };
+  const Family family = TestFamily(device_, 0).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    Case built = CaseOf(in.Randn({4}), step, {"quantize", "product"});
+    built.marks_beside = true;
+    return built;
+  });
+  const Outcome outcome = Run(At(family));
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_NEAR(outcome.summary.median, 4e-6, 1e-12);
+  EXPECT_NEAR(Counter(outcome, "quantize_ms"), 2.5e-3, 1e-9);
+  EXPECT_NEAR(Counter(outcome, "product_ms"), 2.5e-3, 1e-9);
+  EXPECT_GE(marked_steps, 3);
+}
+
 TEST_F(SessionTest, APhaseAboveItsRoofHasNoShare) {
   // The sum takes two thirds of what the roof allows; the step as a whole stays below it.
   const Family family = InParts(device_, 2e-6);
