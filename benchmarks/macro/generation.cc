@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -108,8 +109,12 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const s
   const Given given = prompts.empty() ? Given{.ids = RandomPrompts(at, vocab, rules.one_prompt, in), .lengths = {}}
                                       : InTurn(prompts, in.device().torch_device());
   const bool samples = at.Text("sampling") == "top_k";
-  // From the first token after the prompt.
-  loaded->decoder->Prepare(at.Int("prompt") + 1, capacity - 1);
+  timing::Clock& clock = in.device().clock();
+  const double start = clock.HostSeconds();
+  if (given.lengths.empty()) loaded->decoder->Prepare(at.Int("batch"), at.Int("prompt"));
+  for (const int64_t length : std::set(given.lengths.begin(), given.lengths.end())) loaded->decoder->Prepare(1, length);
+  if (draft->decoder) draft->decoder->Prepare(1, at.Int("prompt"));
+  const double prepare_seconds = clock.HostSeconds() - start;
   const std::optional<int64_t> attention = loaded->decoder->AttentionBackend(capacity - 1);
   return GenerationCase{
       loaded->model, draft->model,
@@ -123,7 +128,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const s
                           .beams = rules.beams,
                           .draft = {.decoder = std::move(draft->decoder), .guesses = rules.guesses},
                           .times = TimesOf(in.device().gpu(), at.Int("new"))}),
-      attention};
+      attention, in.device().gpu() == nullptr ? std::nullopt : std::make_optional(prepare_seconds)};
 }
 
 void DescribeGeneration(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
@@ -146,6 +151,7 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
   DescribeAttention(generation->attention, built);
   DescribeOutliers(
       at, [generation] { return generation->generation.decoder().OutlierColumns(); }, built);
+  if (generation->prepare_seconds) built.AddFigure("prepare_ms", *generation->prepare_seconds * kMilliseconds);
   built.figures.emplace_back("first_generation_ms",
                              [=] { return generation->generation.first_seconds() * kMilliseconds; });
   built.model.tokens = built.model.new_tokens - static_cast<double>(sequences.size());

@@ -27,8 +27,9 @@ struct GenerationCase {
   std::shared_ptr<const LoadedModel> model;
   std::shared_ptr<const LoadedModel> draft;  // may be null
   models::Generation generation;
-  std::optional<int64_t> attention;  // DecoderModel::AttentionBackend of the last token
-  PlainText plain = {};              // with a draft
+  std::optional<int64_t> attention;       // DecoderModel::AttentionBackend of the last token
+  std::optional<double> prepare_seconds;  // of DecoderModel::Prepare, on a GPU
+  PlainText plain = {};                   // with a draft
 
   void Run(timing::PhaseMarker& marker);
 };

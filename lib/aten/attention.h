@@ -2,6 +2,7 @@
 // Attention by LibTorch's operations, and by our kernel on tensors.
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_fused_sdp_choice.h>
 
@@ -21,6 +22,19 @@ inline int64_t AttentionBackend(const at::Tensor& q, const at::Tensor& k, const 
                                 const std::optional<at::Tensor>& mask, bool causal) {
   return at::_fused_sdp_choice(q, k, v, mask, 0.0, causal, std::nullopt, q.size(1) != k.size(1));
 }
+
+// LibTorch's attention without cuDNN, which it prefers on Hopper. cuDNN makes a plan for every number of keys, which
+// takes longer than many tokens; and an A100 takes the same kernels as a Hopper without it.
+class WithoutCudnnAttention {
+ public:
+  WithoutCudnnAttention() { at::globalContext().setSDPUseCuDNN(false); }
+  WithoutCudnnAttention(const WithoutCudnnAttention&) = delete;
+  WithoutCudnnAttention& operator=(const WithoutCudnnAttention&) = delete;
+  ~WithoutCudnnAttention() { at::globalContext().setSDPUseCuDNN(before_); }
+
+ private:
+  const bool before_ = at::globalContext().userEnabledCuDNNSDP();
+};
 
 // softmax(cap · tanh(scale · q·kᵀ / cap)) · v, as in Gemma 2 (arXiv:2408.00118), by LibTorch's operations: none of its
 // fused kernels caps the scores.

@@ -298,7 +298,15 @@ constexpr CounterSpec kTable[] = {
     {"model_bytes", "B", kLower, 0.001, kExact, "weights of the model as they are stored",
      "the case is not a language model"},
     {"load_ms", "ms", kLower, 0.2, kMeasured, "time to make or load the weights", "the case is not a language model"},
-    {"first_generation_ms", "ms", kLower, 0.2, kMeasured, "the very first step, when only cuDNN's plans are warm",
+    {"prepare_ms", "ms", kLower, 0.2, kMeasured,
+     "time to prepare LibTorch's attention for the lengths of the prompts, before the first step: cuDNN's plans, on "
+     "GPUs "
+     "where LibTorch takes it for prompts",
+     "a processor, or the case is not a whole generation"},
+    {"first_generation_ms", "ms", kLower, 0.2, kMeasured,
+     "the very first step, when only the plans of prepare_ms are warm; tokens after the prompts need none, as they "
+     "take "
+     "other kernels than cuDNN's",
      "the case is not a language model"},
     {"attention_backend", "number", kNeither, 0, kExact,
      "LibTorch's kernel for the attention of a token, or of a training step: 0 composed, 1 flash, 2 memory-efficient, "

@@ -2,6 +2,7 @@
 // Models take different paths on a device than on the CPU, so that the host need not wait for the device.
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
@@ -14,9 +15,12 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "benchmarks/macro/generation.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
 #include "lib/models/training/optimizer.h"
@@ -25,6 +29,7 @@
 #include "lib/workload/operators/elementwise.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
+#include "tests/device/fake_device.h"
 #include "tests/suite/plain_family.h"
 
 namespace roofbench {
@@ -131,35 +136,98 @@ TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
       WaitsOf([&] { logits = there.Append(tokens_there.narrow(1, 0, 4).contiguous()).clone(); });
   EXPECT_LT(Off(logits, prompt), 1e-4);
   EXPECT_EQ(prompt_waits, 4 * batch <= models::EagerDecoder::kMostMasked ? 0 : layers)
-      << "of a long prompt one a layer, where the experts' tokens are counted";
+      << "of a long prompt one per layer, where the experts' tokens are counted";
   EXPECT_EQ(WaitsOf([&] { logits = there.AppendOne(tokens_there.select(1, 4).contiguous()).clone(); }), 0);
   EXPECT_LT(Off(logits, token), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9, 33));
 
-// cuDNN makes a plan for every number of keys: the timed first generation must not make any.
-TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
+// Launches in `work` while LibTorch may not take cuDNN for attention.
+template <typename Work>
+int LaunchesWithoutCudnn(Work work) {
+  int launches = 0;
+  accelerator::OnLaunch([&] { launches += at::globalContext().userEnabledCuDNNSDP() ? 0 : 1; });
+  work();
+  accelerator::OnLaunch(nullptr);
+  EXPECT_TRUE(at::globalContext().userEnabledCuDNNSDP());
+  return launches;
+}
+
+// cuDNN makes a plan for every number of keys, of which only prompts have few.
+TEST(AttentionOnADevice, TakesCudnnForWholePromptsAlone) {
+  const at::NoGradGuard no_grad;
+  const models::DecoderWeights weights = WeightsOf("tiny_llama");
+  models::EagerDecoder decoder(weights, 2, 16);
+  const auto tokens = [](at::IntArrayRef shape) { return at::zeros(shape, at::kLong).to(accelerator::TheDevice()); };
+  EXPECT_EQ(LaunchesWithoutCudnn([&] { decoder.Append(tokens({2, 4})); }), 0);
+  EXPECT_GT(LaunchesWithoutCudnn([&] { decoder.AppendOne(tokens({2})); }), 0);
+  EXPECT_GT(LaunchesWithoutCudnn([&] { decoder.AppendAll(tokens({2, 3})); }), 0) << "the guesses of a draft";
+  decoder.SetToken(tokens({2}));
+  EXPECT_GT(LaunchesWithoutCudnn([&] { decoder.AppendSet(); }), 0);
+  decoder.CountSet();
+  EXPECT_GT(LaunchesWithoutCudnn([&] { decoder.AppendTo({{1, 1}}, tokens({1})); }), 0) << "the other text has ended";
+  decoder.Truncate(0);
+  EXPECT_EQ(LaunchesWithoutCudnn([&] { decoder.AppendTo({{0, 2}, {1, 5}}, tokens({7})); }), 0);
+}
+
+class PreparedGeneration : public testing::Test {
+ protected:
+  // Attentions while the generation is built.
+  int64_t Prepared(const char* prompt, const char* most_new, const std::vector<models::TokenIds>& prompts = {},
+                   const TextRules& rules = {}) {
+    const PlannedCase planned = CaseAt("generate", {{"impl", "eager"},
+                                                    {"model", "tiny_llama"},
+                                                    {"precision", "fp32"},
+                                                    {"batch", prompts.empty() ? "1" : absl::StrCat(prompts.size())},
+                                                    {"prompt", prompt},
+                                                    {"new", most_new}});
+    Inputs inputs(*device_, 1, "generate");
+    const accelerator::Counts before = accelerator::CountsNow();
+    const auto built = GenerationAt(planned.point, inputs, prompts, rules);
+    EXPECT_TRUE(built.ok()) << built.status();
+    EXPECT_TRUE(built->prepare_seconds.has_value());
+    return (accelerator::CountsNow() - before).operators["aten::_softmax"];
+  }
+
+  timing::FakeMachine machine_;
+  AcceleratorGpu* gpu_ = nullptr;
+  const std::unique_ptr<GpuDevice> device_ = MakeAcceleratorDevice(machine_, gpu_);
+};
+
+TEST_F(PreparedGeneration, HasMetTheLengthOfEachPromptBeforeItBegins) {
+  EXPECT_EQ(Prepared("6", "2"), 1);
+  EXPECT_EQ(Prepared("6", "9"), 1) << "tokens need no plan";
+  EXPECT_EQ(Prepared("1", "9"), 0);
+  EXPECT_EQ(Prepared("6", "2", {{1, 2, 3}, {4, 5}, {1, 2, 3, 4, 5, 6}, {7, 8, 9}, {1}}), 3);
+  EXPECT_EQ(Prepared("6", "2", {{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}}), 1);
+}
+
+TEST_F(PreparedGeneration, ADraftHasMetItToo) {
+  const PlannedCase planned =
+      CaseAt("generate", {{"impl", "eager"}, {"model", "tiny_llama"}, {"prompt", "6"}, {"new", "4"}});
+  EXPECT_EQ(Prepared("6", "4", {{1, 2, 3, 4, 5, 6}}, {.draft = planned.point.With("precision", "fp16"), .guesses = 2}),
+            2);
+}
+
+// Each mark is an event, of which a step would have hundreds.
+TEST(LlmInt8StagesOnADevice, AreTakenBesideTheSamples) {
   timing::FakeMachine machine;
   AcceleratorGpu* gpu = nullptr;
-  const auto device = MakeAcceleratorDevice(machine, gpu);
-  const auto launches = [&](const char* tokens) {
-    const PlannedCase planned =
-        CaseAt("generate",
-               {{"impl", "eager"}, {"model", "tiny_llama"}, {"precision", "bf16"}, {"prompt", "6"}, {"new", tokens}});
-    Inputs inputs(*device, 1, "generate");
-    const accelerator::Counts before = accelerator::CountsNow();
-    const auto built = planned.family->BuildAt(planned.point, inputs);
-    EXPECT_TRUE(built.ok()) << built.status();
-    const auto names = [](const auto& figure) { return figure.first; };
-    EXPECT_EQ(std::ranges::count(built->figures, "attention_backend", names), 1) << "the kernel is reported";
-    return (accelerator::CountsNow() - before).launches;
-  };
-  launches("2");  // makes the model, which the others share
-  const int64_t of_two = launches("2");
-  const int64_t of_one_more = launches("3") - of_two;
-  EXPECT_GT(of_one_more, 0);
-  EXPECT_EQ(launches("9") - of_two, 7 * of_one_more);
+  const auto accelerator = MakeAcceleratorDevice(machine, gpu);
+  FakeDevice processor;
+  for (const char* family : {"prefill", "decode"}) {
+    const char* const length = family == std::string("decode") ? "depth" : "prompt";
+    const PlannedCase planned = CaseAt(
+        family, {{"impl", "eager"}, {"model", "tiny_llama"}, {"precision", "llm_int8"}, {"batch", "1"}, {length, "4"}});
+    for (Device* const device : {static_cast<Device*>(accelerator.get()), static_cast<Device*>(&processor)}) {
+      Inputs inputs(*device, 1, family);
+      const auto built = planned.family->BuildAt(planned.point, inputs);
+      ASSERT_TRUE(built.ok()) << built.status();
+      EXPECT_FALSE(built->phases.empty());
+      EXPECT_EQ(built->marks_beside, device != &processor) << family;
+    }
+  }
 }
 
 // An additional token must not add a wait.
@@ -252,7 +320,7 @@ TEST(LaunchBound, IsNoCaseThatWaits) {
   machine.enqueue_seconds = 5e-6;
   AcceleratorGpu* gpu = nullptr;
   const auto device = MakeAcceleratorDevice(machine, gpu);
-  const Family family = PlainFamily("waits", "reads a number a step")
+  const Family family = PlainFamily("waits", "reads a number per step")
                             .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
                             .DefaultCache("warm")
                             .Grid(Suite::kQuick, {{"impl", {"eager"}}})

@@ -34,7 +34,7 @@ class CompiledDecoder final : public EagerDecoder {
   absl::Status CompileFor(int64_t tokens, const Compile& compile);
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
-  void Prepare(int64_t /*first*/, int64_t /*last*/) override {}
+  void Prepare(int64_t /*sequences*/, int64_t /*tokens*/) override {}
   std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return std::nullopt; }
   void ObserveComponents(ComponentMarker /*marker*/) override {}
 

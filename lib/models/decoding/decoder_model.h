@@ -44,8 +44,9 @@ class DecoderModel {
   // Like AppendOne for each token, but at once: returns the logits after each, [batch, n, vocab].
   virtual at::Tensor AppendAll(const at::Tensor& tokens) = 0;
 
-  // Does the setup that libraries need for each number of keys from `first` to `last`, so that no token pays for it.
-  virtual void Prepare(int64_t /*first*/, int64_t /*last*/) {}
+  // Does the setup that libraries need to read prompts of `tokens` tokens into `sequences` sequences, so that none pays
+  // for it. The tokens after a prompt need none.
+  virtual void Prepare(int64_t /*sequences*/, int64_t /*tokens*/) {}
   // LibTorch's attention kernel for one token over `keys` keys (lib/aten/attention.h); nullopt if LibTorch does not run
   // it.
   virtual std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const { return std::nullopt; }

@@ -166,20 +166,18 @@ const at::Tensor& EagerDecoder::AppendOneByOne(const at::Tensor& tokens) {
   return logits_ = Read(tokens, {Whole(tokens)}, Last);
 }
 
-// [batch, heads, 1, head_dim], of zeros.
-at::Tensor EagerDecoder::OneQuery() const {
-  return at::zeros({batch_, n_.heads, 1, cache_.keys.size(-1)}, cache_.options);
+at::Tensor EagerDecoder::Queries(int64_t sequences, int64_t tokens) const {
+  const at::Tensor heads = at::zeros({sequences, tokens, n_.heads, cache_.keys.size(-1)}, cache_.options);
+  return rope_.Rotate(heads.transpose(1, 2), 0);
 }
 
-// cuDNN makes a plan for every number of keys, which takes milliseconds.
-void EagerDecoder::Prepare(int64_t first, int64_t last) {
-  if (cache_.keys.is_cpu()) return;
-  const at::Tensor q = OneQuery();
-  for (const int64_t window : windows_) {
-    for (int64_t keys = Attended(first, window); keys <= Attended(last, window); ++keys) {
-      const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = keys});
-      Weighted(q, k, v, std::nullopt, /*causal=*/false);
-    }
+// cuDNN makes a plan for every number of tokens.
+void EagerDecoder::Prepare(int64_t sequences, int64_t tokens) {
+  if (cache_.keys.is_cpu() || tokens == 1) return;
+  const at::Tensor q = Queries(sequences, tokens);
+  for (const auto& [window, mask] : PromptMasks(0, tokens)) {
+    const auto [k, v] = cache_.Read({.sequences = sequences, .tokens = tokens});
+    Weighted(q, k, v, mask, /*causal=*/!mask);
   }
 }
 
@@ -187,13 +185,15 @@ std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
   if (weights_.config.score_cap > 0) return std::nullopt;
   // For the layers that attend to most keys.
   const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys, *windows_.begin())});
-  return roofbench::AttentionBackend(OneQuery(), k, v, std::nullopt, /*causal=*/false);
+  const WithoutCudnnAttention fused;
+  return roofbench::AttentionBackend(Queries(batch_, 1), k, v, std::nullopt, /*causal=*/false);
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackendOfSet() const {
   if (weights_.config.score_cap > 0) return std::nullopt;
   const at::Tensor mask = at::zeros({1, cache_.capacity}, cache_.keys.options().dtype(at::kBool));
-  return roofbench::AttentionBackend(OneQuery(), cache_.keys[0], cache_.values[0], mask, /*causal=*/false);
+  const WithoutCudnnAttention fused;
+  return roofbench::AttentionBackend(Queries(batch_, 1), cache_.keys[0], cache_.values[0], mask, /*causal=*/false);
 }
 
 void EagerDecoder::SetToken(const at::Tensor& tokens) {
@@ -350,6 +350,9 @@ at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, cons
   if (config.score_cap > 0) {
     return CappedAttention{.scale = scale, .cap = config.score_cap}(q, k, v, mask, causal);
   }
+  // The numbers of keys of whole prompts are few.
+  std::optional<WithoutCudnnAttention> fused;
+  if (q.size(2) == 1 || q.size(2) < k.size(2)) fused.emplace();
   return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale, n_.heads != n_.kv_heads);
 }
 

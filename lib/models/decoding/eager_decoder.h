@@ -37,7 +37,7 @@ class EagerDecoder : public DecoderModel {
   at::Tensor AppendAll(const at::Tensor& tokens) override;
   // As Append, with the positions of AppendOne: they differ where positions turn by the length of a text.
   const at::Tensor& AppendOneByOne(const at::Tensor& tokens);
-  void Prepare(int64_t first, int64_t last) override;
+  void Prepare(int64_t sequences, int64_t tokens) override;
   std::optional<int64_t> AttentionBackend(int64_t keys) const override;
   std::optional<double> OutlierColumns() const override { return tally_.Mean(); }
 
@@ -151,7 +151,8 @@ class EagerDecoder : public DecoderModel {
                     const at::Tensor& weight) const;
   at::Tensor ByExpert(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
                       const at::Tensor& weight) const;
-  at::Tensor OneQuery() const;
+  // The queries of `tokens` tokens, of zeros, in the layout of Attend.
+  at::Tensor Queries(int64_t sequences, int64_t tokens) const;
 
   const DecoderWeights& weights_;
   const Arithmetic arithmetic_;
@@ -187,7 +188,6 @@ class RecordedDecoder final : public EagerDecoder {
       : EagerDecoder(weights, batch, capacity), record_(std::move(record)) {}
 
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
-  void Prepare(int64_t /*first*/, int64_t /*last*/) override {}
   std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return AttentionBackendOfSet(); }
   void ObserveComponents(ComponentMarker /*marker*/) override {}
   void ObserveStages(LlmInt8Marker /*marker*/) override {}
