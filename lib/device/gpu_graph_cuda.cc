@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -62,6 +63,14 @@ class PrivatePool {
   const c10::MempoolId_t id_;
   bool is_made_ = false;
 };
+
+// The stream of all recordings on a device: cuBLAS keeps a workspace for every stream that it meets, 32 MiB on Hopper.
+c10::cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
+  static auto& streams = *new std::map<c10::DeviceIndex, c10::cuda::CUDAStream>();
+  const auto found = streams.find(device);
+  if (found != streams.end()) return found->second;
+  return streams.emplace(device, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)).first->second;
+}
 
 // The events that stand for the marks while a graph is recorded. Its nodes record other events in each replay.
 class Placeholders {
@@ -125,7 +134,7 @@ class CudaGpuGraph final : public GpuGraph {
     // Recording needs a stream other than the default one. The device finishes the caller's work before this stream
     // starts, and this stream's steps before the recording.
     const c10::cuda::CUDAStream caller = c10::cuda::getCurrentCUDAStream();
-    const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, caller.device_index());
+    const c10::cuda::CUDAStream stream = RecordingStream(caller.device_index());
     CheckCuda(cudaDeviceSynchronize(), "the GPU stopped before a graph was recorded");
     const c10::cuda::CUDAStreamGuard guard(stream);
     for (int i = 0; i < kStepsBeforeRecording; ++i) enqueue([] {});

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -279,6 +280,23 @@ TEST_F(CudaPart, ARecordingFollowsRealSteps) {
   ASSERT_GE(captured.size(), 2);
   EXPECT_EQ(std::ranges::count(captured, true), 1);
   EXPECT_TRUE(captured.back());
+}
+
+TEST_F(CudaPart, RecordingsOfADeviceShareAStream) {
+  std::string why;
+  const auto recorded_on = [](Gpu& gpu) {
+    std::set<void*> streams;
+    for (int i = 0; i < 3; ++i) gpu.Record([&](const std::function<void()>&) { streams.insert(gpu.Stream()); });
+    EXPECT_EQ(streams.size(), 1);
+    return *streams.begin();
+  };
+  void* const first = recorded_on(*gpu_);
+  const std::unique_ptr<Gpu> second(Open(1, &why));
+  ASSERT_NE(second, nullptr) << why;
+  EXPECT_NE(recorded_on(*second), first);
+  gpu_.reset(Open(0, &why));
+  ASSERT_NE(gpu_, nullptr) << why;
+  EXPECT_EQ(recorded_on(*gpu_), first);
 }
 
 // A kernel elsewhere would run once, while the graph is recorded, and never again.
