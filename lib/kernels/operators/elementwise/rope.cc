@@ -16,7 +16,7 @@ namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
 template <bool kStream, typename T>
-HWY_INLINE void Rows(const Rope<T>& work, Range range) {
+HWY_NOINLINE void Rows(const Rope<T>& work, Range range) {
   const std::size_t lanes = FloatLanes();
   const auto half = static_cast<std::size_t>(work.cols / 2);
   for (int64_t row = range.begin; row < range.end; ++row) {

@@ -267,7 +267,7 @@ TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
   const auto part = [&](int64_t i, int64_t count) __attribute__((always_inline)) TARGET {
     Step<kStream, kDo, false>(from(i), count, flow.exponentials + i, scale, exponentials_of, sums);
   };
-  int64_t i = std::min(n, at.head);
+  int64_t i = kStream ? std::min(n, at.head) : 0;
   if (i > 0) part(0, i);
   for (; i + kPerBlock <= n; i += kPerBlock) {
     if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
