@@ -186,9 +186,14 @@ struct GeluBlock {
     Block z, t, p, e;
     EACH z[v] = _mm512_range_ps(x[v], _mm512_set1_ps(kFar), kLeastMagnitude);
     EACH t[v] = _mm512_fmadd_ps(z[v], _mm512_set1_ps(Tail::kNear), _mm512_set1_ps(1));
-    EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(-0.5F)));
+    constexpr float kPower = sizeof(T) == 2 ? -0.5F * kLog2E : -0.5F;
+    EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(kPower)));
     EACH t[v] = Reciprocal<T>(t[v]);
-    Exp<T>(e);
+    if constexpr (sizeof(T) == 2) {
+      Exp2<T>(e);
+    } else {
+      Exp<T>(e);
+    }
     EACH z[v] = _mm512_mul_ps(z[v], t[v]);
     EACH p[v] = _mm512_set1_ps(Tail::kPolynomial[kDegree]);
 #pragma GCC unroll 8
