@@ -195,6 +195,13 @@ constexpr CounterSpec kTable[] = {
      "time in which Inductor and a C++ compiler made the case's package or packages, in this run or the one that first "
      "needed them",
      "any implementation other than `compiled`"},
+    {"package_load_ms", "ms", kLower, 0.2, kMeasured,
+     "time to load the case's packages, once made: what `compiled` costs where it is warm", "as compile_ms"},
+    {"recompiles", "count", kNeither, 0, kMeasured,
+     "packages that were made for the case in this run, 0 if all were kept from an earlier one; its steps make none, "
+     "as a "
+     "package has fixed shapes",
+     "as compile_ms"},
     {"peak_mem", "B", kLower, 0.005, kExact, "peak bytes of tensors during one step, its operands included",
      "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
     {"predicted_mem", "B", kNeither, 0, kExact, "peak_mem as predicted by the case's formula", "no prediction",

@@ -333,7 +333,11 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
   absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);
   if (!step.ok()) return step.status();
   built.step = *std::move(step);
-  if (in.compile_seconds() > 0) built.AddFigure("compile_ms", 1e3 * in.compile_seconds());
+  if (const CompileTimes& compiled = in.compiled(); compiled.packages > 0) {
+    if (compiled.made_seconds > 0) built.AddFigure("compile_ms", 1e3 * compiled.made_seconds);
+    built.AddFigure("package_load_ms", 1e3 * compiled.load_seconds);
+    built.AddFigure("recompiles", compiled.made);
+  }
   if (row.is_graph) return Graphed(std::move(built), in.device());
   return built;
 }

@@ -119,7 +119,7 @@ void Inputs::StartClone() {
   cloning_ = true;
   next_ = 0;
   bytes_ = 0;
-  compile_seconds_ = 0;
+  compiled_ = {};
 }
 
 }  // namespace roofbench

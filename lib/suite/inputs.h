@@ -26,6 +26,14 @@ struct CompileOptions {
   bool coordinate_descent_tuning = false;
 };
 
+// The packages of a copy.
+struct CompileTimes {
+  int packages = 0;
+  int made = 0;             // of them, now
+  double made_seconds = 0;  // in which they were made, now or earlier; 0: not known
+  double load_seconds = 0;
+};
+
 class Inputs {
  public:
   // The data depends only on `seed`, `name` (of the case) and the kind of device. It is generated on the device,
@@ -39,9 +47,14 @@ class Inputs {
   ranks::Group& group() const { return *group_; }
   const std::shared_ptr<ranks::Group>& shared_group() const { return group_; }
   void SetGroup(std::shared_ptr<ranks::Group> group) { group_ = std::move(group); }
-  // Adds the time spent compiling a part of the copy.
-  void AddCompileSeconds(double seconds) { compile_seconds_ += seconds; }
-  double compile_seconds() const { return compile_seconds_; }
+  // Adds packages of a part of the copy.
+  void AddCompiled(const CompileTimes& part) {
+    compiled_.packages += part.packages;
+    compiled_.made += part.made;
+    compiled_.made_seconds += part.made_seconds;
+    compiled_.load_seconds += part.load_seconds;
+  }
+  const CompileTimes& compiled() const { return compiled_; }
 
   // Normal data with the given standard deviation. int8: normal with deviation 32 · `scale`, rounded and clamped to
   // ±127.
@@ -71,7 +84,7 @@ class Inputs {
   Device& device_;
   const CompileOptions compile_;
   std::shared_ptr<ranks::Group> group_;
-  double compile_seconds_ = 0;
+  CompileTimes compiled_;
   at::Generator generator_;         // on the host, for tensors that a case makes itself
   at::Generator device_generator_;  // the same generator on a processor
   std::vector<at::Tensor> first_;   // tensors of the first build

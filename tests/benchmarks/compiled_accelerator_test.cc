@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -111,6 +112,12 @@ TEST_F(CompiledOnAGpu, IsMadeForItLoadedThereAndChecked) {
   EXPECT_THAT(arguments, HasSubstr("--device\ncuda:1\n"));
   EXPECT_THAT(arguments, HasSubstr("--input=bfloat16:48x48\n"));
   EXPECT_THAT(Calls(), testing::StartsWith("made for cuda:1, 1 at once\n"));
+  const auto made = [](const Outcome& one) {
+    return std::ranges::find(one.counters, "recompiles", [](const auto& counter) { return counter.first; })->second;
+  };
+  EXPECT_EQ(made(outcome), 1);
+  EXPECT_EQ(made(Run()), 0) << "the package was kept";
+  EXPECT_EQ(ReadText(folder_ / "arguments"), arguments);
 }
 
 // A step that takes turns waits for the run before it, so it cannot be captured in a graph.

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "lib/suite/check.h"
@@ -117,24 +119,26 @@ TEST_F(FamilyOfTest, AKernelIsMadeForTheElementsOfTheDtype) {
   for (const char* dtype : {"fp32", "bf16"}) EXPECT_TRUE(IsRight(*Build(family, {{kDtypeAxis, dtype}}))) << dtype;
 }
 
-TEST_F(FamilyOfTest, APreparationRunsOnceAndItsCompileTimeIsAFigure) {
+TEST_F(FamilyOfTest, APreparationRunsOnceAndItsCompileTimesAreFigures) {
   int prepared = 0;
-  const Family family = Double()
-                            .Impl("packed", Prepared([&](Vectors& o, const Point&, Inputs& in) {
-                                    ++prepared;
-                                    in.AddCompileSeconds(1.5);
-                                    in.AddCompileSeconds(0.5);
-                                    return [twice = o.x * 2](Vectors& now) { now.y.copy_(twice); };
-                                  }))
-                            .Finish();
+  const Family family =
+      Double()
+          .Impl("packed", Prepared([&](Vectors& o, const Point&, Inputs& in) {
+                  ++prepared;
+                  in.AddCompiled({.packages = 1, .made = 1, .made_seconds = 1.5, .load_seconds = 0.25});
+                  in.AddCompiled({.packages = 1, .made_seconds = 0.5, .load_seconds = 0.5});
+                  return [twice = o.x * 2](Vectors& now) { now.y.copy_(twice); };
+                }))
+          .Finish();
   const auto built = Build(family, {{kImplAxis, "packed"}});
   ASSERT_TRUE(built.ok()) << built.status();
   EXPECT_TRUE(IsRight(*built));
   RunOnce(*built);
   EXPECT_EQ(prepared, 1);
-  ASSERT_EQ(built->figures.size(), 1U);
-  EXPECT_EQ(built->figures.front().first, "compile_ms");
-  EXPECT_EQ(built->figures.front().second(), 2000);
+  std::map<std::string, double> figures;
+  for (const auto& [name, value] : built->figures) figures[name] = value();
+  EXPECT_EQ(figures,
+            (std::map<std::string, double>{{"compile_ms", 2000}, {"package_load_ms", 750}, {"recompiles", 1}}));
   EXPECT_TRUE(Build(family, {{kImplAxis, "eager"}})->figures.empty());
 }
 

@@ -9,6 +9,7 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -195,6 +196,7 @@ absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const st
   // Loaded once for all cold copies, and unloaded with the last of them, because its code is unpacked into a temporary
   // folder.
   static auto& loaders = *new std::map<std::pair<std::string, c10::DeviceIndex>, std::weak_ptr<Loader>>();
+  CompileTimes times{.packages = 1};
   std::weak_ptr<Loader>& loaded_before = loaders[{key, IndexOf(device)}];
   std::shared_ptr<Loader> loader = loaded_before.lock();
   if (loader == nullptr) {
@@ -202,21 +204,25 @@ absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const st
     if (absl::IsNotFound(status)) {
       status = MakePackage(arguments, package, device);
       if (status.ok()) status = CheckPrivate(package.string());
+      times.made = 1;
     }
     if (!status.ok()) return Unimplemented(status);
+    const auto start = std::chrono::steady_clock::now();
     absl::StatusOr<std::shared_ptr<Loader>> loaded = Load(package, device);
     if (!loaded.ok()) return loaded.status();
+    times.load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     loader = *std::move(loaded);
     loaded_before = loader;
   }
+  times.made_seconds = CompileSeconds(package);
   return CompiledOperation{.run = [loader](const std::vector<at::Tensor>& tensors) { return loader->run(tensors); },
-                           .compile_seconds = CompileSeconds(package)};
+                           .times = times};
 }
 
 absl::StatusOr<CompiledOperation> CompilePart(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                               Inputs& in) {
   absl::StatusOr<CompiledOperation> part = Compile(operation, inputs, in.device(), in.compile_options());
-  if (part.ok()) in.AddCompileSeconds(part->compile_seconds);
+  if (part.ok()) in.AddCompiled(part->times);
   return part;
 }
 

@@ -26,8 +26,7 @@ struct CompiledOperation {
   // Computes new results from inputs of the compiled shapes and types, on their device: on a GPU it is enqueued on
   // LibTorch's current stream, without waiting.
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
-  // Time spent compiling it, now or when its package was made; 0: not known.
-  double compile_seconds = 0;
+  CompileTimes times = {};
 
   // The first result.
   at::Tensor operator()(const std::vector<at::Tensor>& inputs) const { return run(inputs).front(); }
@@ -39,7 +38,7 @@ struct CompiledOperation {
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                           const Device& device, const CompileOptions& options = {});
 
-// The same for the device and with the options of the case that is being built, to which it adds its compile time.
+// The same for the device and with the options of the case that is being built, to which it adds its times.
 absl::StatusOr<CompiledOperation> CompilePart(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                               Inputs& in);
 

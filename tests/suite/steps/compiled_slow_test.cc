@@ -22,18 +22,20 @@ TEST(CompiledPackage, IsMadeOnceAndRight) {
   setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
   const FakeDevice device;
   const at::Tensor x = at::randn({5, 72}).to(at::kBFloat16);
-  const auto expect_right = [&] {
+  const auto expect_right = [&](int made) {
     const absl::StatusOr<CompiledOperation> softmax = Compile("softmax", {x}, device);
     ASSERT_TRUE(softmax.ok()) << softmax.status();
     const absl::Status right = CompareTensors((*softmax)({x}), at::_softmax(x.to(at::kDouble), 1, false),
                                               {.dtype = workload::Dtype::kBf16, .reduction = 72}, "softmax");
     EXPECT_TRUE(right.ok()) << right;
-    EXPECT_GT(softmax->compile_seconds, 0);
+    EXPECT_EQ(softmax->times.made, made);
+    EXPECT_GT(softmax->times.load_seconds, 0);
+    EXPECT_GT(softmax->times.made_seconds, softmax->times.load_seconds) << "of the package, also where it was kept";
   };
-  expect_right();
+  expect_right(1);
   // From here on without Python.
   setenv("ROOFBENCH_PYTHON", (folder / "none").c_str(), 1);
-  expect_right();
+  expect_right(0);
   EXPECT_FALSE(Compile("softmax", {at::randn({5, 73})}, device).ok());
 
   for (const auto& entry : std::filesystem::directory_iterator(folder / "cache/roofbench/compiled")) {
