@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from built_program import QUICKLY, Run
@@ -17,10 +18,10 @@ CASE = (
 GIVEN = "--axis=grouped_mm.routing=given"
 
 
-def rows_of(run: Run, *flags: str) -> list[dict[str, object]]:
+def rows_of(run: Run, *flags: str) -> list[dict[str, Any]]:
     done = run(*CASE, GIVEN, *QUICKLY, "--check=on", "--benchmark_format=json", *flags)
     assert done.returncode == 0, done.stderr
-    rows: list[dict[str, object]] = json.loads(done.stdout)["benchmarks"]
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["benchmarks"]
     return rows
 
 
