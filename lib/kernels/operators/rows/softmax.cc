@@ -201,14 +201,19 @@ struct Sums {
   Maximum<T> maximum;
 };
 
-// Blocks in memory's order: where they begin differs from pass to pass.
-template <typename T>
-TARGET inline void LoadInOrder(const T* from, Block& to) {
-  ROOFBENCH_EACH to[v] = Load16(from + v * 16);
+// In memory's order if kOrdered; otherwise bf16 is split, which is faster, and needs blocks that begin at the same
+// element in each pass.
+template <bool kOrdered, typename T>
+TARGET inline void Load(const T* from, Block& to) {
+  if constexpr (kOrdered) {
+    ROOFBENCH_EACH to[v] = Load16(from + v * 16);
+  } else {
+    LoadBlock(from, to);
+  }
 }
-template <bool kStream, typename T>
-TARGET inline void StoreInOrder(T* to, const Block& from) {
-  if constexpr (sizeof(T) == 2) {
+template <bool kOrdered, bool kStream, typename T>
+TARGET inline void Store(T* to, const Block& from) {
+  if constexpr (kOrdered && sizeof(T) == 2) {
     StoreRounded<kStream>(to, from);
   } else {
     StoreBlock<kStream>(to, from);
@@ -219,26 +224,28 @@ TARGET inline void StoreInOrder(T* to, const Block& from) {
 template <bool kStream, Stages kDo, bool kWhole, typename Work, typename T>
 TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
                         const Exponentials<Work>& exponentials_of, Sums<T>& sums) {
+  // Streamed rows begin anywhere in a line, and a loss looks up the exponential at its target.
+  constexpr bool kOrdered = kStream || !std::is_same_v<Work, Softmax<T>>;
   Block e;
   Block written;
   // Every load precedes the first store: rows usually lie a multiple of 4 KiB apart, and a load whose low address bits
   // are those of a store in flight waits for it.
-  if constexpr (kDo.exponentials) LoadInOrder(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
+  if constexpr (kDo.exponentials) Load<kOrdered>(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
   if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + v * 16), scale);
   if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
   if constexpr (kDo.write && kWhole) {
-    StoreInOrder<kStream>(at.y, written);
+    Store<kOrdered, kStream>(at.y, written);
   } else if constexpr (kDo.write) {
     T last[kPerBlock];
-    StoreInOrder<false>(last, written);
+    Store<kOrdered, false>(last, written);
     std::copy_n(last, count, at.y);
   }
   if constexpr (kDo.exponentials) {
     exponentials_of.Of(e);
     const __m512 pair = _mm512_add_ps(e[0], e[1]);
     sums.exponentials = _mm512_add_ps(sums.exponentials, _mm512_add_ps(pair, _mm512_add_ps(e[2], e[3])));
-    if constexpr (kDo.keep && kWhole) ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
-    if constexpr (kDo.keep && !kWhole) {
+    if constexpr (kDo.keep && (kWhole || !kOrdered)) ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
+    if constexpr (kDo.keep && !kWhole && kOrdered) {
       ROOFBENCH_EACH _mm512_mask_storeu_ps(exponentials + v * 16, Mask16(count - v * 16), e[v]);
     }
   }
