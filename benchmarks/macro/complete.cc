@@ -214,7 +214,7 @@ const FlagRegistration kBeamFlags(
                 OneOf<models::EarlyStopping>(beam_options.early_stopping, {{"false", models::EarlyStopping::kFalse},
                                                                            {"true", models::EarlyStopping::kTrue},
                                                                            {"never", models::EarlyStopping::kNever}}),
-                "beams: whether a search ends as soon as as many texts as beams have ended; as in transformers"}},
+                "beams: whether a search stops once it has `beams` ended texts; as in transformers"}},
      .reads = [](const Point& at) { return at.family() == "complete" && at.Int("beams") > 1; },
      .way_out = "--axis=complete.beams=N selects cases that read it"});
 

@@ -41,7 +41,7 @@ models::Storage StorageAt(const Point& at) {
       config.ok() ? models::DefaultStorage(*config, FormatAt(at)) : models::Storage::Default(FormatAt(at));
   storage.group = at.Int("group");
   if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
-  if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
+  if (at.Text("head") == "quantized") storage.skipped.erase(models::LinearRole::kHead);
   for (const std::string& role : at.Several("keep")) storage.skipped.insert(*models::ParseLinearRole(role));
   storage.activations = static_cast<workload::Activations>(
       std::ranges::find(workload::kActivationsNames, at.Text("activations")) - workload::kActivationsNames.begin());
@@ -68,9 +68,9 @@ absl::Status CheckKeep(const Point& at) {
                      " keeps layers from being quantized, and precision:", at.Text("precision"), " quantizes none"));
   }
   const bool keeps_head = std::ranges::find(kept, Name(models::LinearRole::kHead)) != kept.end();
-  if (keeps_head && at.Text("head") == "quantised") {
+  if (keeps_head && at.Text("head") == "quantized") {
     return absl::UnimplementedError(
-        absl::StrCat("keep:", at.Text("keep"), " and head:quantised ask for two different heads"));
+        absl::StrCat("keep:", at.Text("keep"), " and head:quantized ask for two different heads"));
   }
   if (keeps_head && at.Text("head") == "default" && !workload::QuantizesHead(FormatAt(at))) {
     return absl::UnimplementedError(absl::StrCat("precision:", at.Text("precision"),
@@ -98,7 +98,7 @@ std::vector<AxisSpec> StorageAxes() {
            .default_value = "64",
            .doc = "weights of int4 that share a scale"},
           {.name = "head",
-           .choices = {"default", "16bit", "quantised"},
+           .choices = {"default", "16bit", "quantized"},
            .default_value = "default",
            .doc = "of the output head; by default llm_int8 leaves it in 16 bits"},
           {.name = "keep",
@@ -113,13 +113,13 @@ std::vector<AxisSpec> StorageAxes() {
           {.name = "activations",
            .choices = {workload::kActivationsNames.begin(), workload::kActivationsNames.end()},
            .default_value = "default",
-           .doc = "with quantized weights; int8: rounded to 8 bits with a scale a vector, so that products with int8 "
+           .doc = "with quantized weights; int8: rounded to 8 bits with a scale per vector, so that products with int8 "
                   "and int4 weights are made of integers; fp16: impl:eager alone; by default bf16"},
           {.name = "kv_cache",
            .choices = {"default", "int8"},
            .default_value = "default",
-           .doc = "keys and values: int8: rounded to 8 bits, with a scale a head and token; by default as activations "
-                  "are"}};
+           .doc = "keys and values: int8: rounded to 8 bits, with a scale per head and token; by default as "
+                  "activations are"}};
 }
 
 std::vector<AxisSpec> ModelAxes() {

@@ -25,7 +25,7 @@ void ScaledMmOut(at::Tensor& y, const at::Tensor& a, const at::Tensor& b, const 
 const char* ScaledMmRefuses(Fp8Scales scales, int64_t n, int64_t k, bool on_gpu) {
   constexpr int64_t kBlock = 16;
   if (!on_gpu && scales == Fp8Scales::kRows) {
-    return "LibTorch's _scaled_mm on a processor takes one scale a tensor: scales:tensor";
+    return "LibTorch's _scaled_mm on a processor takes one scale per tensor: scales:tensor";
   }
   if (on_gpu && (n % kBlock != 0 || k % kBlock != 0)) {
     return "LibTorch's _scaled_mm on a GPU takes n and k in multiples of 16";

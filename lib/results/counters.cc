@@ -174,7 +174,7 @@ constexpr CounterSpec kTable[] = {
     {"min_ms", "ms", kLower, 0.02, kMeasured, "fastest sample", "", Milliseconds<&timing::Summary::min>},
     {"ci", "fraction", kLower, 0.5, kMeasured,
      "half-width of the median's 95 % confidence interval over the median, allowing for the correlation of samples, "
-     "within this process: another process may come to another median",
+     "within this process: the median of another process may lie outside",
      "fewer than six samples, which cannot bound a median at 95 %",
      [](const CounterContext& c) -> Value {
        const timing::Summary& summary = c.outcome.summary;
@@ -333,7 +333,7 @@ constexpr CounterSpec kTable[] = {
     {"greedy_agreement", "number", kHigher, 0.1, kMeasured,
      "greedy tokens after the text before both first choose different ones", "as perplexity, or new is 0"},
     {"sequences", "count", kNeither, 0, kExact, "texts generated side by side, each to its own length",
-     "the case continues no prompt of its own"},
+     "the case does not continue a prompt of its own"},
     {"sequences_ended", "count", kNeither, 0, kExact, "the number of them that a stop id ended", "as sequences"},
     {"first_end_tokens", "count", kNeither, 0, kExact,
      "new tokens of the first one that a stop id ended, including the stop id", "a stop id ended none"},

@@ -51,7 +51,8 @@ constexpr std::pair<const char*, const char*> kSharedAxisDocs[] = {
     {kImplAxis, "who does the work"},
     {kDtypeAxis, "what tensors are stored and computed in; bf16_autocast: products in bf16 over fp32 storage"},
     {kPrecisionAxis,
-     "how weights are stored; int8 and fp8 have a scale a row, int4 a scale and a zero a group, with bf16 activations; "
+     "how weights are stored; int8 and fp8 have a scale per row, int4 a scale and a zero per group, with bf16 "
+     "activations; "
      "llm_int8 has int8 activations too, outlier columns in 16 bits"},
     {kPassAxis,
      "what is timed: forward (recording gradients as training does), inference (not recording), backward, "

@@ -20,7 +20,7 @@ at::Tensor Dequantized(const Fp8Matrix& matrix) { return matrix.data.to(at::kDou
 
 class QuantizeFp8Test : public testing::TestWithParam<at::ScalarType> {};
 
-// Rows of different sizes: of one scale a tensor, small rows lose what a scale a row keeps.
+// Rows of different sizes: of one scale per tensor, small rows lose what a scale per row keeps.
 TEST_P(QuantizeFp8Test, KeepsFourBitsOfEveryNumber) {
   at::Tensor x = at::randn({6, 64}, NewGenerator(at::kCPU, 1)).to(GetParam());
   x[1].mul_(1e-4);

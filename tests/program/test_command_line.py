@@ -38,7 +38,7 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
     ("axes", "why"),
     [
         ("precision=bf16 keep=o_proj", "precision:bf16 quantizes none"),
-        ("precision=int8 keep=lm_head head=quantised", "keep:lm_head and head:quantised ask for two different heads"),
+        ("precision=int8 keep=lm_head head=quantized", "keep:lm_head and head:quantized ask for two different heads"),
         ("precision=llm_int8 keep=o_proj+lm_head", "leave lm_head out of keep"),
         ("precision=llm_int8 activations=int8", "for int8 and int4 weights, not for llm_int8"),
         ("precision=bf16 activations=fp16", "for quantized weights, as weights in fp16 have them; not for bf16"),

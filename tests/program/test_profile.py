@@ -263,7 +263,7 @@ def test_one_token_is_the_prompt_alone(generations: dict[str, Any]) -> None:
 def test_stages_of_quantized_prompts_have_their_kernels(generations: dict[str, Any]) -> None:
     ours = kernels(generations["precision:llm_int8/new:3"], "prefill")
     assert ours["llm_int8 product"]["work"] == "product"
-    calls = {ours[f"llm_int8 {stage}"]["calls"] for stage in ("statistics", "quantise", "product")}
+    calls = {ours[f"llm_int8 {stage}"]["calls"] for stage in ("statistics", "quantize", "product")}
     assert len(calls) == 1 and calls.pop() > 0
     int4 = generations["precision:int4/new:3"]
     assert kernels(int4, "prefill")["unpack_int4"]["calls"] > 0

@@ -42,7 +42,7 @@ Linear MakeLinear(const Point& at, Inputs& in) {
           .scales = ScalesAt(at)};
 }
 
-// Some rows of x as products see them, in double precision; `all` has the largest magnitude of a scale a tensor.
+// Some rows of x as products see them, in double precision; `all` has the largest magnitude of a scale per tensor.
 at::Tensor SeenRows(const Linear& o, const at::Tensor& some, const at::Tensor& all) {
   const at::Tensor values = some.to(at::kDouble);
   const at::Tensor largest =
@@ -79,7 +79,7 @@ workload::Fp8Linear WorkAt(const Point& at) {
 }
 
 void Describe(const Point& at, const std::shared_ptr<Linear>& o, Case& built) {
-  built.phases = {"quantise", "product"};
+  built.phases = {"quantize", "product"};
   if (!o->x.is_cpu()) return;
   built.cost = WorkAt(at).ForwardCost();
   built.cost->resident_bytes += WorkAt(at).Product().Fp8ConversionBytes();
@@ -95,7 +95,7 @@ const AxisList kRows = {64, 1, 4, 8, 16, 512, 2048};
 
 const Registration kFp8Linear =
     FamilyOf<Linear>("fp8_linear", "y[rows,n] = x[rows,k] · W[n,k]ᵀ in fp8 (e4m3), x quantized in every step")
-        .Choice("scales", kScales, "in fp32: one a tensor, or one a row of x and W", "tensor")
+        .Choice("scales", kScales, "in fp32: one per tensor, or one per row of x and W", "tensor")
         .Size("rows", "of x: tokens")
         .Size("n", "rows of W: outputs")
         .Size("k", "columns of W", "n")

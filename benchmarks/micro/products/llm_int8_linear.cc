@@ -39,7 +39,7 @@ constexpr double kLeastOutlier = 16;
 constexpr double kMostOutlier = 32;
 
 enum Phase { kStatistics, kQuantize, kProduct, kDequantize, kOutliers };
-const std::vector<std::string> kPhases = {"statistics", "quantise", "product", "dequantise", "outliers"};
+const std::vector<std::string> kPhases = {"statistics", "quantize", "product", "dequantize", "outliers"};
 
 struct Linear {
   at::Tensor x;       // bf16 [rows, k]
@@ -175,7 +175,7 @@ CaseStep PrepareNative(Linear& o, const Point& at, Inputs& in) {
       marker.End(phase);
     };
     stage("roofbench::llm_int8 statistics", kStatistics, [&] { activations->Select(x, rows, k, threshold, pool); });
-    stage("roofbench::llm_int8 quantise", kQuantize, [&] { activations->Quantize(x, pool); });
+    stage("roofbench::llm_int8 quantize", kQuantize, [&] { activations->Quantize(x, pool); });
     stage("roofbench::llm_int8 product", kProduct, [&] { Run(product, pool); });
   };
 }

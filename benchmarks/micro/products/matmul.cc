@@ -159,7 +159,7 @@ absl::Status GraphSupports(const Point& at, const Device&) {
 const Registration kMatmul =
     FamilyOf<Matmul>("matmul", "C[m,n] = A[m,k] · B[k,n]")
         .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8", "fp8"}, "fp8: e4m3, the result in bf16")
-        .Choice("scales", {"tensor", "row"}, "in fp32, of fp8: one an operand, or one a row of A and a column of B",
+        .Choice("scales", {"tensor", "row"}, "in fp32, of fp8: one per operand, or one per row of A and column of B",
                 "tensor")
         .Size("m", "rows of A: tokens", "n")
         .Size("n", "columns of B")

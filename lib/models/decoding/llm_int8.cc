@@ -127,7 +127,7 @@ const kernels::LlmInt8Activations& QuantizedVectors::Of(const at::Tensor& x, dou
   activations_.Select(values, x.size(0), x.size(1), static_cast<float>(threshold), parallel_for);
   if (tally != nullptr) tally->Add(static_cast<int64_t>(activations_.outliers().size()));
   done(LlmInt8Stage::kSelect);
-  kernel.Next("roofbench::llm_int8 quantise");
+  kernel.Next("roofbench::llm_int8 quantize");
   activations_.Quantize(values, parallel_for, group);
   done(LlmInt8Stage::kQuantize);
   return activations_;

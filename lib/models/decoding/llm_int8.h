@@ -19,8 +19,8 @@ namespace roofbench::models {
 // The stages of a model's time: everything but LLM.int8() products, and the steps of one in order. Our kernel has only
 // the first kFusedLlmInt8Stages, as it dequantizes and adds the outliers while it multiplies.
 enum class LlmInt8Stage { kOther, kSelect, kQuantize, kProduct, kDequantize, kOutliers };
-inline constexpr std::array<std::string_view, 6> kLlmInt8StageNames = {"other",   "select",     "quantise",
-                                                                       "product", "dequantise", "outliers"};
+inline constexpr std::array<std::string_view, 6> kLlmInt8StageNames = {"other",   "select",     "quantize",
+                                                                       "product", "dequantize", "outliers"};
 inline constexpr std::size_t kFusedLlmInt8Stages = 4;
 // Called when a stage ends. It began at the end of the previous one.
 using LlmInt8Marker = std::function<void(LlmInt8Stage)>;

@@ -143,7 +143,7 @@ def test_every_format_is_written(name: str, history: History, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("flags", "why"),
-    [(["--format=parquet"], "is not text"), (["--format=gpt-fast", "--last=2"], "no place for dates")],
+    [(["--format=parquet"], "is not text"), (["--format=gpt-fast", "--last=2"], "omit --last")],
 )
 def test_exports_that_make_no_sense_are_refused(flags: list[str], why: str, history: History, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 1))

@@ -154,9 +154,7 @@ def _export(args: argparse.Namespace) -> int:
     if args.output is None and args.format == export.BINARY:
         raise UnusableInputError(f"--format={export.BINARY} is not text: name a file with --output")
     if args.last and args.format not in export.OF_MANY_RUNS:
-        raise UnusableInputError(
-            f"--format={args.format} has no place for dates: it is of the newest run, without --last"
-        )
+        raise UnusableInputError(f"--format={args.format} shows only the newest run: omit --last")
     with _open(args) as store:
         data = export.FORMATS[args.format](store, export.Choice(args.last, args.machine))
     if args.output is None:

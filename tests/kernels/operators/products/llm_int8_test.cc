@@ -128,8 +128,8 @@ TEST(LlmInt8, RoundsHalvesToEvenOnEveryIsa) {
 }
 
 // One row and several, few enough to be multiplied in place and so many that the weight is packed, with rows and
-// columns that do not fill a tile. Of both kinds of weight: those with a scale a row (steps 1) reach to -128, which 128
-// more makes 0.
+// columns that do not fill a tile. Of both kinds of weight: those with a scale per row (steps 1) reach to -128, which
+// 128 more makes 0.
 TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
   OnEveryIsa([] {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 5, 64},
