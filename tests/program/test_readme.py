@@ -36,7 +36,7 @@ ELSEWHERE = {
     "cmake --build build": "tests/package/test_consumer.py",
     "build/own_kernel": "tests/package/test_consumer.py",
     "python3 -m venv bench": "tests/python/test_wheel.py",
-    "bench/bin/pip install ./python '.[history]'": "tests/python/test_wheel.py",
+    "bench/bin/pip install ./python '.[history]' numpy pytest": "tests/python/test_wheel.py",
 }
 
 TINY_STEP = "--axis=train_step.layers=1 --axis=train_step.vocab=100 --axis=train_step.batch=1 --check=off"
