@@ -315,8 +315,8 @@ template <bool kStream, bool kWrite, typename Work>
 void Rows(const Work& work, Range range) {
   using T = std::remove_const_t<std::remove_pointer_t<decltype(work.x)>>;
   constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-  // One buffer per thread, whole blocks.
-  std::vector<Line<float>> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
+  // One buffer per thread, with room for a whole block from the last element on.
+  std::vector<Line<float>> exponentials(static_cast<std::size_t>((work.cols + 2 * kPerBlock) / kPerLine<float>));
   Flow flow{.exponentials = exponentials.data()->values};
   const int64_t last = range.end - 1;
   // The pass in which `row` is written. Beyond the last row the stages ignore their places.
