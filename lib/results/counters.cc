@@ -199,8 +199,7 @@ constexpr CounterSpec kTable[] = {
      "time to load the case's packages, once made: what `compiled` costs where it is warm", "as compile_ms"},
     {"recompiles", "count", kNeither, 0, kMeasured,
      "packages that were made for the case in this run, 0 if all were kept from an earlier one; its steps make none, "
-     "as a "
-     "package has fixed shapes",
+     "as a package has fixed shapes",
      "as compile_ms"},
     {"peak_mem", "B", kLower, 0.005, kExact, "peak bytes of tensors during one step, its operands included",
      "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
@@ -307,13 +306,11 @@ constexpr CounterSpec kTable[] = {
     {"load_ms", "ms", kLower, 0.2, kMeasured, "time to make or load the weights", "the case is not a language model"},
     {"prepare_ms", "ms", kLower, 0.2, kMeasured,
      "time to prepare LibTorch's attention for the lengths of the prompts, before the first step: cuDNN's plans, on "
-     "GPUs "
-     "where LibTorch takes it for prompts",
+     "GPUs where LibTorch takes it for prompts",
      "a processor, or the case is not a whole generation"},
     {"first_generation_ms", "ms", kLower, 0.2, kMeasured,
      "the very first step, when only the plans of prepare_ms are warm; tokens after the prompts need none, as they "
-     "take "
-     "other kernels than cuDNN's",
+     "take other kernels than cuDNN's",
      "the case is not a language model"},
     {"attention_backend", "number", kNeither, 0, kExact,
      "LibTorch's kernel for the attention of a token, or of a training step: 0 composed, 1 flash, 2 memory-efficient, "

@@ -112,10 +112,9 @@ NAME = "case"
 MEDIAN = "median"
 MEAN = "mean"
 NOTES = "notes"  # why figures are in doubt
+_FIGURES = ("samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util")
 # Columns that most cases have; a column that no case has is left out.
-DEFAULT_COLUMNS = (
-    *(NAME, MEDIAN, MEAN, "samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util", NOTES),
-)
+DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, *_FIGURES, NOTES)
 
 _MILLISECOND = 1e-3
 
