@@ -47,6 +47,14 @@ std::string Short(std::string text) {
   return Printable(text);
 }
 
+std::string WrappedLines(const std::vector<std::string>& lines, std::size_t width) {
+  std::string text;
+  for (const std::string& line : lines) {
+    absl::StrAppend(&text, absl::StrJoin(Wrapped(absl::StrSplit(line, ' '), width), "\n  "), "\n");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string VersionLine(const RunOptions& options) {
@@ -92,7 +100,18 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
   return context;
 }
 
-std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width) {
+std::string DescribeMachine(const RunOptions& options, const Device& device, std::size_t width) {
+  std::string text =
+      WrappedLines({VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads")}, width);
+  if (!ROOFBENCH_OPTIMIZED) {
+    absl::StrAppend(&text, "*** This build (", ROOFBENCH_BUILD_TYPE,
+                    ") is not optimized: its times mean nothing. ***\n");
+  }
+  return text;
+}
+
+std::string DescribeRoofs(const RunOptions& options, const Device& device, const std::string& roofs,
+                          std::size_t width) {
   std::vector<std::string> memory;
   std::vector<std::string> arithmetic;
   for (const auto& [name, rate] : workload::KnownRates(device.MeasuredPeaks())) {
@@ -105,21 +124,11 @@ std::string DescribeRun(const RunOptions& options, const Device& device, const s
     if (!some->empty()) rates.push_back(absl::StrJoin(*some, ", "));
   }
   const hardware::Datasheet& reference = *hardware::FindDatasheet(options.reference);
-  const std::string lines[] = {
-      VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads"),
-      absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
-                   rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
-      absl::StrCat("roof: share of the roof measured with the case; ", View(reference.prefix), ": share of the ",
-                   View(reference.title), " datasheet")};
-  std::string text;
-  for (const std::string& line : lines) {
-    absl::StrAppend(&text, absl::StrJoin(Wrapped(absl::StrSplit(line, ' '), width), "\n  "), "\n");
-  }
-  if (!ROOFBENCH_OPTIMIZED) {
-    absl::StrAppend(&text, "*** This build (", ROOFBENCH_BUILD_TYPE,
-                    ") is not optimized: its times mean nothing. ***\n");
-  }
-  return text;
+  return WrappedLines({absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
+                                    rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
+                       absl::StrCat("roof: share of the roof measured with the case; ", View(reference.prefix),
+                                    ": share of the ", View(reference.title), " datasheet")},
+                      width);
 }
 
 }  // namespace roofbench

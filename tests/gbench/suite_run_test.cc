@@ -29,6 +29,7 @@ namespace roofbench {
 namespace {
 
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::Not;
 
 class SuiteRunTest : public testing::Test {
@@ -91,6 +92,7 @@ class BusyMachine : public FakeDevice {
  public:
   void Calibrate(const hardware::RoofNeeds& needs) override {
     FakeDevice::Calibrate(needs);
+    std::cout << "(roofs)\n";
     readings.push_back({.roof = "read", .variant = "all", .rate = 1e9, .best = true});
     const double own_before = fake_clock.ProcessCpuSeconds();
     fake_clock.Advance(2);
@@ -113,6 +115,8 @@ TEST_F(BusySuiteRunTest, ABusyMachineIsReportedOnceBeforeTheFirstCase) {
   const std::string warning = "other programs use 45 % of the processors: end them (top shows them), or --wait_quiet";
   EXPECT_THAT(errors_, HasSubstr(warning));
   EXPECT_THAT(console_, HasSubstr("\n1 case, about 1 s\n"));
+  EXPECT_THAT(console_, MatchesRegex("roofbench .*\n.* threads\n(\\*.*\n)?\\(roofs\\)\nmeasured roofs[^*]*"))
+      << "the machine is shown before its roofs are measured";
   errors_.clear();
   EXPECT_EQ(RunInAChild(), 0) << "a second process of the same run";
   EXPECT_THAT(errors_, Not(HasSubstr("other programs")));
