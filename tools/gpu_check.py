@@ -2,9 +2,9 @@
 """All checks that need a GPU, in one command and one result file.
 
 Runs, in the order of their value, the quick suite, a bf16 product compared with PyTorch in the same minute, our kernels
-compared with their machine code, the GPU tests, published generations, training steps, Inductor's packages, and
-compute-sanitizer over our own kernels. Requires only Python 3.10; a step whose tool is missing (compute-sanitizer,
-PyTorch) is skipped with a reason.
+compared with their machine code, the GPU tests, collectives over NCCL, published generations, training steps,
+Inductor's packages, and compute-sanitizer over our own kernels. Requires only Python 3.10; a step whose tool is missing
+(compute-sanitizer, PyTorch), or for which there are too few GPUs, is skipped with a reason.
 
 Writes one JSON file with the figures and output of every step, and each figure within a second. If a call ends early,
 by --limit or killed, the same command continues where the file ends, also on another machine of the same kind that has
@@ -50,6 +50,7 @@ TRAINING = r"^train_step/impl:(eager|graph)/size:[a-z]+/context:(128|512|1024)/d
 TRAINING_FLAGS = ["--axis=train_step.size=small,medium,large,xl", "--max_step_time=5", "--max_time=1"]
 # The published generations, and a token at depths of the cache.
 GENERATION = r"^(published/|decode/impl:(eager|graph)/model:llama3_1b/precision:(bf16|int8)/)"
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
 LARGE_PRODUCT = r"^matmul/impl:eager/dtype:bf16/n:8192/"
 
 # Prints the median seconds of one product of n x n bf16 matrices, by CUDA events around each.
@@ -93,6 +94,7 @@ class Tools:
     folder: Path  # next to the result file: what the programs write
     save: Callable[[], None]  # writes the result file, with what the unfinished step has so far
     deadline: float = float("inf")  # of time.monotonic()
+    ranks: int = 2  # GPUs that exchange data
 
 
 class OutOfTimeError(Exception):
@@ -248,6 +250,18 @@ def kernels(tools: Tools, step: Step) -> None:
         step.figures["kernels"] = measured.rows(results, iterations(results))
 
 
+def collectives(tools: Tools, step: Step) -> None:
+    flags = [f"--benchmark_filter=^({'|'.join(COLLECTIVES)})/impl:nccl/", f"--ranks={tools.ranks}", "--unverified"]
+    suite("collectives", flags)(tools, step)
+    if step.status == "failed":
+        return
+    cases = iterations(step.figures["results"])
+    step.figures["busbw"] = {case["name"]: case["busbw"] for case in cases if "busbw" in case}
+    if not step.figures["busbw"]:
+        reasons = list(filter(None, (case.get("error_message") or case.get("skip_message") for case in cases)))
+        step.judge("skipped" if reasons else "failed", reasons[0] if reasons else "no case ran")
+
+
 def product_against_torch(tools: Tools, step: Step) -> None:
     can_use_gpu = [tools.python, "-I", "-c", "import torch; assert torch.cuda.is_available()"]
     if run(can_use_gpu, 120, tools.deadline).returncode != 0:
@@ -288,6 +302,7 @@ STEPS: dict[str, Check] = {
     "product_against_torch": product_against_torch,
     "kernels": kernels,
     "gpu_tests": gpu_tests,
+    "collectives": collectives,
     "generation": suite("generation", [f"--benchmark_filter={GENERATION}", "--max_time=2", "--unverified"]),
     "chosen": suite("chosen", [f"--benchmark_filter={CHOSEN}", "--unverified"]),
     "training": suite("training", [f"--benchmark_filter={TRAINING}", *TRAINING_FLAGS]),
@@ -299,7 +314,7 @@ STEPS: dict[str, Check] = {
 
 def verified(steps: Mapping[str, Step]) -> list[str]:
     """Parts that ran here without a fault, as lib/device/unverified.cc names it: our own kernels if all of their checks
-    passed, and Inductor's packages if a case of them did.
+    passed, Inductor's packages if a case of them did, and NCCL if all collectives did.
     """
     names = set()
     status = {name: step.status for name, step in steps.items()}
@@ -311,6 +326,9 @@ def verified(steps: Mapping[str, Step]) -> list[str]:
     if status.get("compiled") == "passed":
         cases = iterations(steps["compiled"].figures["results"])
         names |= {"InductorPackage" for case in cases if not case.get("error_occurred")}
+    if status.get("collectives") == "passed":
+        ran = {name.partition("/")[0] for name in steps["collectives"].figures["busbw"]}
+        names |= {"NcclGroup"} if ran == set(COLLECTIVES) else set()
     return sorted(names)
 
 
@@ -357,6 +375,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--gpu_test", type=Path, help="the GPU tests (gpu_test of the prefix)")
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer"), help="compute-sanitizer")
     parser.add_argument("--python", default=None, help="a Python with PyTorch (.venv, then python3)")
+    parser.add_argument("--ranks", type=int, default=2, help="GPUs that exchange data in the step collectives (2)")
     parser.add_argument("--only", default="", help=f"only these steps: {','.join(STEPS)}")
     parser.add_argument(
         "--out",
@@ -379,6 +398,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     unknown = sorted(set(found.only) - set(STEPS))
     if unknown:
         parser.error(f"--only={','.join(unknown)}: unknown step; there are {', '.join(STEPS)}")
+    if found.ranks < 2:
+        parser.error(f"--ranks={found.ranks}: collectives need 2 GPUs or more")
     if found.out is None:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         found.out = ROOT / "results/local" / f"gpu_check-{stamp}.json"
@@ -416,7 +437,9 @@ def check_all(options: argparse.Namespace, deadline: float, steps: dict[str, Ste
     def save() -> None:
         write(options.out, [steps[name] for name in STEPS if name in steps])
 
-    tools = Tools(options.roofbench, options.gpu_test, options.sanitizer, options.python, folder, save, deadline)
+    tools = Tools(
+        options.roofbench, options.gpu_test, options.sanitizer, options.python, folder, save, deadline, options.ranks
+    )
     for name, check in STEPS.items():
         if name not in (options.only or STEPS):
             continue

@@ -79,6 +79,7 @@ CASES: list[dict[str, Any]] = [
     {"name": "softmax/impl:native/dtype:fp32/rows:1/d:8", "real_time": 0.01, "mem_util": 0.1},
     {"name": "softmax/impl:native/dtype:fp32/rows:9/d:8", "real_time": 0.01, "mem_util": 0.5},
     {"name": "softmax/impl:native/dtype:bf16/rows:9/d:8", "mem_util": 0.9, "error_occurred": True},
+    {"name": "all_reduce/impl:nccl/ranks:2", "real_time": 1.0, "busbw": 3e11},
 ]
 
 
@@ -184,8 +185,10 @@ def test_one_file_has_every_step(good_machine: Machine) -> None:
     assert result["device"] == "NVIDIA H200"
     assert result["failed"] == []
     steps = {step["name"]: step for step in result["steps"]}
-    order = ["quick", "product_against_torch", "kernels", "gpu_tests", "generation", "chosen", "training", "compiled"]
-    assert list(steps) == [*order, "memcheck", "racecheck"], "the most valuable first"
+    first = ["quick", "product_against_torch", "kernels", "gpu_tests", "collectives"]
+    later = ["generation", "chosen", "training", "compiled", "memcheck", "racecheck"]
+    assert list(steps) == [*first, *later], "the most valuable first"
+    assert steps["collectives"]["figures"]["busbw"] == {"all_reduce/impl:nccl/ranks:2": 3e11}
     shard = {"completed": 1, "skipped": 1}
     assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "shards": {"0": shard, "1": shard}}
     assert [call[-1] for call in good_machine.calls("gpu_test")] == ["shard 0", "shard 1"]
@@ -240,7 +243,7 @@ def test_the_limit_counts_from_the_start_of_the_call(
 
 # Work of each program of a machine until all is done, in units of work: cases, shards, products.
 JOURNAL: list[dict[str, Any]] = [{"context": {"device": "NVIDIA H200"}}, {"name": "a/b:1"}, {"name": "a/b:2"}]
-SUITES = ("quick", "kernels", "generation", "chosen", "training", "compiled")
+SUITES = ("quick", "kernels", "collectives", "generation", "chosen", "training", "compiled")
 UNITS = 2 * len(SUITES) + 2 * 2 + 2 + 2  # cases; products, ours and PyTorch's; shards of the tests; sanitizers
 SECONDS = 600  # of a call
 
@@ -255,7 +258,7 @@ class LentMachine:
         """The status of the command, negative if a signal ended it."""
         after = None if taken_away_at is None else int(taken_away_at / SECONDS * UNITS) + 1
         common = {"works": True, "taken_away_after": after}
-        cases = [{"name": case["name"], "real_time": 0.01, "mem_util": 0.5} for case in JOURNAL[1:]]
+        cases = [{"name": case["name"], "real_time": 0.01, "mem_util": 0.5, "busbw": 1e9} for case in JOURNAL[1:]]
         self.machine.answers("roofbench", file=results(*cases), journal=JOURNAL, result=str(self.machine.out), **common)
         self.machine.answers("gpu_test", file=report("COMPLETED"), **common)
         self.machine.answers("python", output="0.00001", **common)
@@ -386,6 +389,38 @@ def test_a_sanitizer_checks_our_kernels_in_one_process(machine: Machine) -> None
     assert machine.step("memcheck").status == "failed"
 
 
+def test_collectives_run_on_as_many_gpus_as_asked_for(good_machine: Machine, program: Path) -> None:
+    assert good_machine.check("--only=collectives", "--ranks=8") == 0
+    assert {"--ranks=8", "--unverified"} <= set(good_machine.calls("roofbench")[-1])
+    (chosen,) = [flag for flag in good_machine.calls("roofbench")[-1] if flag.startswith("--benchmark_filter=")]
+    listed = subprocess.run([program, chosen, "--benchmark_list_tests"], capture_output=True, text=True, check=True)
+    assert {name.partition("/")[0] for name in listed.stdout.split()} == set(gpu_check.COLLECTIVES)
+    with pytest.raises(SystemExit):
+        good_machine.check("--ranks=1")
+
+
+def test_collectives_without_enough_gpus_are_skipped(machine: Machine) -> None:
+    reason = "needs 2 GPUs, one for each rank, and there is 1"
+    case = {"name": "all_reduce/impl:nccl/ranks:2", "real_time": 0.0}
+    machine.answers("roofbench", file=results(case | {"skip_message": reason}))
+    step = machine.step("collectives")
+    assert (step.status, step.reason) == ("skipped", reason)
+    machine.answers("roofbench", file=results())
+    step = machine.step("collectives")
+    assert (step.status, step.reason) == ("failed", "no case ran")
+    machine.answers("roofbench", file=results(case | {"busbw": 1.0}), status=1)
+    assert machine.step("collectives").status == "failed", "another one is wrong"
+
+
+def test_nccl_is_verified_when_all_collectives_ran() -> None:
+    def verified(families: Sequence[str], status: str = "passed") -> list[str]:
+        figures = {"busbw": {f"{family}/impl:nccl/ranks:2": 1.0 for family in families}}
+        return gpu_check.verified({"collectives": gpu_check.Step("collectives", status, figures=figures)})
+
+    assert verified(gpu_check.COLLECTIVES) == ["NcclGroup"]
+    assert verified(gpu_check.COLLECTIVES[1:]) == verified(gpu_check.COLLECTIVES, "failed") == []
+
+
 @pytest.mark.parametrize("name", ["quick", "kernels", "chosen", "training", "generation", "compiled"])
 def test_a_suite_fails_without_results_or_with_a_failed_case(machine: Machine, name: str) -> None:
     (machine.tools.folder / "results.json").write_text(json.dumps(results()))
@@ -445,7 +480,7 @@ def test_kernels_that_a_gpu_ran_are_verified_by_a_command(machine: Machine, sour
     rows = [{"kernel": kernel, "measured": None if "float" in kernel else 0.9} for kernel in known]
     steps = [gpu_check.Step(name, "passed") for name in gpu_check.STEPS]
     for step in steps:
-        step.figures = {"results": results({"name": "a/b:c"}), "kernels": rows}
+        step.figures = {"results": results({"name": "a/b:c"}), "kernels": rows, "busbw": {}}
     gpu_check.write(machine.out, steps)
     assert machine.check(f"--accept={machine.out}") == 0
     left = (sources / "lib/device/unverified.cc").read_text()
@@ -462,7 +497,7 @@ def test_kernels_that_a_gpu_ran_are_verified_by_a_command(machine: Machine, sour
 def test_kernels_that_fail_a_check_are_not_verified(failed: str) -> None:
     steps = {name: gpu_check.Step(name, "failed" if name == failed else "passed") for name in gpu_check.STEPS}
     for step in steps.values():
-        step.figures = {"results": results(), "kernels": [{"kernel": "A<1>", "measured": 0.5}]}
+        step.figures = {"results": results(), "kernels": [{"kernel": "A<1>", "measured": 0.5}], "busbw": {}}
     assert gpu_check.verified(steps) == [], "and no case of a package ran"
     steps[failed].status = "passed"
     assert gpu_check.verified(steps) == ["A", "Spin"]
