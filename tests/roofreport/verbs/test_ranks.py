@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,28 @@ def ring(ranks: int) -> float:
     return seconds
 
 
-def step(ranks: int, batch: int = 256, parallel: str = "ddp_flat", slower: float = 1.0) -> dict[str, Any]:
+def ring_of_nodes(ranks: int, node: int, latency: float, bandwidth: float) -> float:
+    """The same where links between nodes are others. A rank passes a part on when it has it and its link is free."""
+    has = [0.0] * ranks
+    free = [0.0] * ranks
+    for _ in range(2 * (ranks - 1)):
+        comes = [0.0] * ranks
+        for rank in range(ranks):
+            after = (rank + 1) % ranks
+            crosses = rank // node != after // node
+            free[rank] = max(has[rank], free[rank]) + ARRAY / ranks / (bandwidth if crosses else BANDWIDTH)
+            comes[after] = free[rank] + (latency if crosses else LATENCY)
+        has = comes
+    return max(has)
+
+
+def step(
+    ranks: int,
+    batch: int = 256,
+    parallel: str = "ddp_flat",
+    slower: float = 1.0,
+    ring: Callable[[int], float] = ring,
+) -> dict[str, Any]:
     computation = COMPUTATION * batch / 256 / (ranks if parallel == "tensor" else 1)
     exposed = (1 - HIDDEN) * ring(ranks)
     name = f"mlp/dtype:fp32/steps:2/layers:4/batch:{batch}/d:256/parallel:{parallel}/ranks:{ranks}"
@@ -60,6 +82,36 @@ def test_weak_scaling_of_a_ring(tmp_path: Path, report: Report) -> None:
     assert f"longer than computation from {first} ranks on" in text
     assert "takes 40 µs (n-1) + 16 ms (n-1)/n, 40 % of it hidden" in text
     assert "left out of the fit is off by" in text
+
+
+@pytest.mark.parametrize(("latency", "bandwidth"), [(1e-3, 1e9), (20e-6, 2.5e8), (100e-6, 5e8)])
+def test_links_between_nodes_differ(latency: float, bandwidth: float, tmp_path: Path, report: Report) -> None:
+    def nodes(ranks: int) -> float:
+        return ring_of_nodes(ranks, 8, latency, bandwidth)
+
+    measured = [step(ranks, ring=nodes) for ranks in (2, 4, 8, 16, 24, 32)]
+    path = builders.write_json(tmp_path / "a.json", measured)
+    found, text = rows(path, report, "--node=8", "--predict=64,128,256")
+    assert [row["ranks"] for row in found[-3:]] == ["64", "128", "256"]
+    for row in found:
+        if row[""] == "predicted":
+            assert float(row["communication"]) == pytest.approx(nodes(int(row["ranks"])), rel=0.1)
+    assert "on m nodes" in text
+    one_kind = rows(path, report, "--predict=256")[0][-1]
+    assert abs(float(one_kind["communication"]) / nodes(256) - 1) > 0.1, "one link for all does not explain them"
+
+
+def test_links_that_were_not_measured_are_not_predicted(tmp_path: Path, report: Report) -> None:
+    path = builders.write_json(tmp_path / "a.json", [step(ranks) for ranks in (2, 3, 4)])
+    found, text = rows(path, report, "--node=8", "--predict=8,16")
+    assert [row["ranks"] for row in found] == ["2", "3", "4", "8"]
+    assert "never, up to 8 ranks; more are on several nodes" in text
+    for few in [(2, 4, 16), (2, 4, 8, 16)]:
+        path = builders.write_json(tmp_path / "b.json", [step(ranks) for ranks in few])
+        text = rows(path, report, "--node=8")[1]
+        assert "no prediction without two numbers of ranks above 1, inside a node and beyond it" in text
+    path = builders.write_json(tmp_path / "c.json", [step(ranks) for ranks in (2, 4, 8, 16, 32)])
+    assert "too few points to leave one out" in rows(path, report, "--node=8")[1], "of those beyond a node"
 
 
 def test_a_point_that_the_model_does_not_explain_shows_as_its_error(tmp_path: Path, report: Report) -> None:

@@ -34,7 +34,7 @@ def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
         rows.append(_Row(series, point.ranks, point.seconds, width, point.computation, communication, origin))
     model = series.model
     for more in ranks:
-        if model and more > series.points[-1].ranks:
+        if model and series.points[-1].ranks < more <= model.reach:
             times = (model.computing(more), model.communication(more))
             rows.append(_Row(series, more, model.seconds(more), None, *times, "predicted"))
     return rows
@@ -44,17 +44,22 @@ def conclusion(series: Series) -> str:
     """A sentence."""
     model = series.model
     if not model:
-        return f"{_title(series)}: no prediction without two numbers of ranks above 1"
-    bound = f"from {model.bound_from} ranks on" if model.bound_from else f"never, up to {MOST_RANKS} ranks"
+        return f"{_title(series)}: no prediction without two numbers of ranks above 1, inside a node and beyond it"
+    bound = f"from {model.bound_from} ranks on" if model.bound_from else f"never, up to {model.reach} ranks"
     if series.errors:
         worst = max(series.errors, key=abs)
         error = f"the time of a point left out of the fit is off by {units.percent(worst)} at most"
     else:
         error = "too few points to leave one out: the error of the prediction is unknown"
-    return (
-        f"{_title(series)}: communication of n ranks takes {units.time(model.start)} (n-1) + {units.time(model.move)} "
-        f"(n-1)/n, {units.share(model.hidden)} of it hidden; longer than computation {bound}; {error}"
-    )
+    start, move = map(units.time, model.inside)
+    takes = f"communication of n ranks takes {start} (n-1) + {move} (n-1)/n"
+    if model.node < model.reach:
+        message, moved = map(units.time, model.between)
+        takes += f", on m nodes {start} (n-1-m) + {message} m + {moved} (n-1)/n"
+    elif model.node < MOST_RANKS:
+        bound += "; more are on several nodes, whose links are unknown without two numbers of nodes"
+    hidden = units.share(model.hidden)
+    return f"{_title(series)}: {takes}, {hidden} of it hidden; longer than computation {bound}; {error}"
 
 
 def _title(series: Series) -> str:

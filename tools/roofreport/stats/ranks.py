@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from roofreport.io import case_name
 from roofreport.io.contract import Contract
 from roofreport.io.result import Case, State
 
 MOST_RANKS = 1_000_000
-_FEWEST_TO_FIT = 2  # numbers of ranks above 1: the model of communication has two parameters
+_FEWEST_TO_FIT = 2  # numbers of ranks above 1: a link has two parameters
 _DIVIDES_A_BATCH = "tensor"  # the value of `parallel` with which all ranks compute one batch
 
 
@@ -39,22 +40,39 @@ class Point:
         return 1 - self.case.counters["exposed_communication_ms"] / 1e3 / self.communication
 
 
+class Link(NamedTuple):
+    start: float = 0.0
+    move: float = 0.0
+
+
+def _times(ranks: int, node: int) -> tuple[float, float, float, float]:
+    """How often a ring pays the start and the move of a link inside a node, and of one between nodes."""
+    nodes = -(-ranks // node)
+    crossing = 0 if nodes == 1 else min(nodes, ranks - 1)
+    moved = (ranks - 1) / ranks
+    return (ranks - 1 - crossing, 0.0 if crossing else moved, crossing, moved if crossing else 0.0)
+
+
 @dataclass(frozen=True)
 class Model:
     """Seconds of a step of n ranks: computation + (1 - hidden) · communication. The latter is that of a ring, by which
     Gloo and NCCL reduce and gather large arrays: start · (n - 1) for messages that follow each other, and
-    move · (n - 1)/n for the bytes that each rank sends (Thakur, Rabenseifner, Gropp 2005).
+    move · (n - 1)/n for the bytes that each rank sends (Thakur, Rabenseifner, Gropp 2005). On m nodes, m of the n - 1
+    messages go between two nodes, and the bytes move as fast as there: so does NCCL choose its algorithms.
     """
 
-    start: float
-    move: float
+    inside: Link
+    between: Link
+    node: int  # most ranks of a node
+    reach: int  # most ranks that the measured links join
     hidden: float
     computation: float  # with `base` ranks
     base: int
     divides: bool  # the ranks share one batch: more of them compute less each
 
     def communication(self, ranks: int) -> float:
-        return (ranks - 1) * (self.start + self.move / ranks)
+        costs = (*self.inside, *self.between)
+        return sum(cost * times for cost, times in zip(costs, _times(ranks, self.node), strict=True))
 
     def computing(self, ranks: int) -> float:
         return self.computation * (self.base / ranks if self.divides else 1)
@@ -64,8 +82,8 @@ class Model:
 
     @property
     def bound_from(self) -> int | None:
-        """The fewest ranks whose communication takes longer than their computation; None: more than MOST_RANKS."""
-        low, high = 0, MOST_RANKS  # communication over computation grows with the ranks
+        """The fewest ranks whose communication takes longer than their computation; None: more than `reach`."""
+        low, high = 0, self.reach  # communication over computation grows with the ranks
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self.communication(middle) > self.computing(middle) else (middle, high)
@@ -79,8 +97,9 @@ class Series:
     name: str
     is_strong: bool
     points: tuple[Point, ...]  # from few ranks to many
-    model: Model | None  # None: fewer than two points of several ranks
-    errors: tuple[float, ...]  # of the time of each point of several ranks, by a model fitted without it
+    model: Model | None  # None: too few points of several ranks
+    # Of the time of each point of several ranks, by a model fitted without it; empty if a point is indispensable.
+    errors: tuple[float, ...]
 
     def speedup(self, ranks: int, seconds: float) -> float:
         """Work a second, times that of the smallest point."""
@@ -91,23 +110,27 @@ class Series:
         return self.speedup(ranks, seconds) * self.points[0].ranks / ranks
 
 
-def _fit(several: Sequence[Point], is_strong: bool) -> Model | None:
+def _fit(several: Sequence[Point], is_strong: bool, node: int) -> Model | None:
     """Least squares of the relative errors of communication, without negative costs."""
     # SciPy takes most of a second to import: it is imported on use.
     from scipy.optimize import nnls
 
-    if len(several) < _FEWEST_TO_FIT:
+    rows = [[times / point.communication for times in _times(point.ranks, node)] for point in several]
+    sought = sum(map(any, zip(*rows, strict=True)))
+    beyond = sum(point.ranks > node for point in several)
+    if len(several) < max(sought, _FEWEST_TO_FIT) or 0 < beyond < _FEWEST_TO_FIT:
         return None
-    rows = [[(p.ranks - 1) / p.communication, (p.ranks - 1) / p.ranks / p.communication] for p in several]
-    (start, move), _ = nnls(rows, [1.0] * len(several))
+    costs = list(map(float, nnls(rows, [1.0] * len(several))[0]))
     last = several[-1]
+    reach = node if last.ranks <= node else MOST_RANKS
     hidden = min(median(point.hidden for point in several), 1.0)
-    return Model(float(start), float(move), hidden, last.computation, last.ranks, is_strong)
+    return Model(Link(*costs[:2]), Link(*costs[2:]), node, reach, hidden, last.computation, last.ranks, is_strong)
 
 
-def _errors(several: Sequence[Point], is_strong: bool) -> tuple[float, ...]:
-    fits = [(_fit([other for other in several if other is not point], is_strong), point) for point in several]
-    return tuple(model.seconds(point.ranks) / point.seconds - 1 for model, point in fits if model)
+def _errors(several: Sequence[Point], is_strong: bool, node: int) -> tuple[float, ...]:
+    fits = [(_fit([other for other in several if other is not point], is_strong, node), point) for point in several]
+    errors = [model.seconds(point.ranks) / point.seconds - 1 for model, point in fits if model]
+    return tuple(errors) if len(errors) == len(several) else ()
 
 
 def _whole(text: str | None) -> int:
@@ -124,8 +147,11 @@ def _keys(case: Case, ranks: int, contract: Contract) -> list[tuple[str, bool]]:
     return [(rest, False), *([(together, True)] if batch else [])]
 
 
-def find(cases: Sequence[Case], contract: Contract) -> list[Series]:
-    """The series with two numbers of ranks or more. Each case is there once, its repetitions merged."""
+def find(cases: Sequence[Case], contract: Contract, node: int = MOST_RANKS) -> list[Series]:
+    """The series with two numbers of ranks or more. Each case is there once, its repetitions merged. Up to `node` ranks
+    are on one node.
+    """
+    node = MOST_RANKS if node == 1 else node  # all links are of one kind
     groups: dict[tuple[str, bool], dict[int, Case]] = {}
     for case in cases:
         ranks = _whole(case_name.value_of(case.name, "ranks", contract))
@@ -139,5 +165,6 @@ def find(cases: Sequence[Case], contract: Contract) -> list[Series]:
         points = tuple(Point(ranks, members[ranks]) for ranks in sorted(members))
         if len(points) > 1:
             several = [point for point in points if point.ranks > 1]
-            found.append(Series(name, is_strong, points, _fit(several, is_strong), _errors(several, is_strong)))
+            errors = _errors(several, is_strong, node)
+            found.append(Series(name, is_strong, points, _fit(several, is_strong, node), errors))
     return found

@@ -210,6 +210,7 @@ examples:
       --benchmark_out=run.json
   tools/report ranks run.json --svg=ranks.svg
   tools/report ranks run.json --predict=8,64,1024 --format=csv
+  tools/report ranks run.json --node=8
 """
 
 
@@ -226,6 +227,13 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
         metavar="N[,N...]",
         help="numbers of ranks beyond those measured (default: 8,64,512,4096)",
     )
+    parser.add_argument(
+        "--node",
+        type=count,
+        default=ranks_model.MOST_RANKS,
+        metavar="N",
+        help="ranks of a node, whose links differ from those between nodes (default: all)",
+    )
     _add_format(parser, "of the table")
     add_pictures(parser)
 
@@ -233,7 +241,7 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
 def _ranks(args: argparse.Namespace) -> int:
     results = load_all(args.results)
     notes(results)
-    found = ranks_model.find(_cases(results), results[0].contract)
+    found = ranks_model.find(_cases(results), results[0].contract, args.node)
     if not found:
         raise UnusableInputError(
             f"{printable(', '.join(args.results))}: no step with `parallel` was measured with two numbers of ranks; "
