@@ -2,16 +2,15 @@
 #include "lib/ranks/device_group.h"
 
 #include <ATen/ops/zeros.h>
-#include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <map>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/ranks/guarded.h"
 
 namespace roofbench::ranks {
 namespace {
@@ -19,16 +18,6 @@ namespace {
 using C10dWork = c10::intrusive_ptr<c10d::Work>;
 
 constexpr int kTag = 0;
-
-// Errors of the connection become ContactLost; those of wrong arguments stay.
-template <typename Call>
-auto Guarded(const char* name, int rank, Call call) try {
-  return call();
-} catch (const c10::DistError& error) {
-  throw ContactLost(absl::StrCat(name, " failed on rank ", rank, ": ", error.what_without_backtrace()));
-} catch (const std::runtime_error& error) {
-  throw ContactLost(absl::StrCat(name, " failed on rank ", rank, ": ", error.what()));
-}
 
 // NCCL returns no work for what it has put on the current stream. Others let that stream wait for their own.
 void WaitOnStream(const C10dWork& work) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
-#include <stdexcept>
 #include <thread>
 #include <tuple>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/ranks/guarded.h"
 
 #ifdef USE_C10D_GLOO
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -57,14 +57,6 @@ class Alone final : public Group {
 
 #ifdef USE_C10D_GLOO
 constexpr int kTag = 0;
-
-// Gloo's own exceptions are runtime errors; those of wrong arguments are not.
-template <typename Call>
-auto Guarded(const char* name, int rank, Call call) try {
-  return call();
-} catch (const std::runtime_error& error) {
-  throw ContactLost(absl::StrCat(name, " failed on rank ", rank, ": ", error.what()));
-}
 
 // Gloo's thread releases its reference to the tensors only after it has woken the waiter: without this, an array that
 // the caller frees would on some runs still be there in the next step, and count in its peak.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -169,6 +170,34 @@ TEST_P(Collectives, OfDevicesAreRightOnEveryRank) {
       EXPECT_EQ(StatusOf(planned, idle, 1, *device).ok(), has_it) << planned.name << " on rank " << host->rank();
     }
   });
+}
+
+// A rank leaves between two steps of those collectives in which each waits for it.
+TEST_P(Collectives, OfDevicesEndWithLostContactWhenARankLeaves) {
+  timing::FakeMachine machine;
+  AcceleratorGpu* gpu = nullptr;
+  const std::unique_ptr<GpuDevice> device = MakeAcceleratorDevice(machine, gpu);
+  for (const char* family : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}) {
+    const AxisValues values = {{"impl", "nccl"}, {"ranks", absl::StrCat(GetParam())}, {"bytes", "786432"}};
+    const PlannedCase planned = CaseAt(family, values);
+    const auto boards = ranks::OpenBoards(GetParam());
+    ranks::Meeting met(GetParam());
+    std::mutex one_at_a_time;
+    ranks::InThreads(boards.size(), [&](std::size_t rank) {
+      const SharedGroup host = ranks::MakeGloo(*boards[rank], "test", std::chrono::hours(1), /*local=*/true).value();
+      met.Wait();
+      std::unique_lock turn(one_at_a_time);
+      Inputs inputs(*device, 0, planned.name);
+      inputs.SetGroup(ranks::OverBackend(std::make_unique<ranks::ForwardingGroup>(host),
+                                         c10::make_intrusive<ranks::ThroughHost>(host, turn), device->torch_device()));
+      const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);
+      ASSERT_TRUE(built.ok()) << built.status();
+      RunOnce(*built);
+      if (rank == 1) return;
+      // The rank that notices first leaves as well, which ends the wait of the others.
+      EXPECT_THROW(RunOnce(*built), ranks::ContactLost) << planned.name << " on rank " << rank;
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(2, 3, 4));

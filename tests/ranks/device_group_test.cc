@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/ranks/guarded.h"
 #include "tests/ranks/fake_backend.h"
 #include "tests/ranks/forwarding_group.h"
 #include "tests/ranks/in_threads.h"
@@ -109,6 +111,26 @@ TEST_F(DeviceGroups, ALostLinkIsLostContact) {
   } catch (const ContactLost& lost) {
     EXPECT_THAT(lost.what(), AllOf(HasSubstr("all-reduce failed on rank 1"), HasSubstr("the link is down")));
   }
+}
+
+// As both groups call c10d, whose stores throw errors of the first kind and Gloo those of the second.
+TEST(Guarded, MakesLostContactOfErrorsOfTheConnectionAlone) {
+  const auto thrown = [](auto fail) -> std::string {
+    try {
+      Guarded("barrier", 3, fail);
+    } catch (const ContactLost& lost) {
+      return lost.what();
+    } catch (const std::exception&) {
+      return "its own";
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(thrown([] { C10_THROW_ERROR(DistStoreError, "no store"); }), "barrier failed on rank 3: no store");
+  EXPECT_EQ(thrown([] { C10_THROW_ERROR(DistNetworkError, "closed"); }), "barrier failed on rank 3: closed");
+  EXPECT_EQ(thrown([] { throw std::runtime_error("reset by peer"); }), "barrier failed on rank 3: reset by peer");
+  EXPECT_EQ(thrown([] { TORCH_CHECK(false, "a wrong shape"); }), "its own");
+  EXPECT_EQ(thrown([] { throw std::invalid_argument("a wrong root"); }), "its own");
+  EXPECT_EQ(Guarded("barrier", 3, [] { return 7; }), 7);
 }
 
 TEST_F(DeviceGroups, EndWithoutWaitingForOthers) {

@@ -118,12 +118,19 @@ class ThroughHost : public FakeBackend {
   C10dWork Exchange(at::Tensor& output, const at::Tensor& input, Call call) {
     const at::Tensor in = input.cpu();
     at::Tensor out = output.cpu();
-    turn_.unlock();
-    call(out, in);
-    turn_.lock();
+    {
+      const WithoutTurn others(turn_);
+      call(out, in);
+    }
     output.copy_(out);
     return nullptr;
   }
+
+  struct WithoutTurn {
+    explicit WithoutTurn(std::unique_lock<std::mutex>& of) : turn(of) { turn.unlock(); }
+    ~WithoutTurn() { turn.lock(); }
+    std::unique_lock<std::mutex>& turn;
+  };
 
   const std::shared_ptr<Group> host_;
   std::unique_lock<std::mutex>& turn_;
