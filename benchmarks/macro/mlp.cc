@@ -237,10 +237,10 @@ ParallelWork ParallelWorkAt(const Point& at) {
           .sharded_peak = parameters / ranks + operands + rows + workload::ShardedPeak(work.Units(), ranks, /*loss=*/0),
           .operands = operands,
           .loss_gradient = rows,
-          .largest_bucket = work.width * work.width * kBytes,
           // One of each pair of layers, forward and backward, but for the input.
           .summed = (work.layers - 1) * rows,
-          .passes = at.Number("steps")};
+          .passes = at.Number("steps"),
+          .units = work.Units()};
 }
 
 absl::Status Supports(const Point& at, const Device& device) {

@@ -33,8 +33,8 @@ double PeakBytes(const Point& at, const ParallelWork& work) {
     case ParallelKind::kFlat:
       return kept + std::max(computes, work.operands + 2 * model);
     case ParallelKind::kBucketed:
-      return kept + std::max(computes, work.operands + work.loss_gradient + model +
-                                           std::min(model, std::max(BucketBytes(at), work.largest_bucket)));
+      return kept + std::max(computes,
+                             work.operands + work.loss_gradient + workload::BucketedPeak(work.units, BucketBytes(at)));
     case ParallelKind::kTorch:
       return kept + computes + model;
     case ParallelKind::kZero1:

@@ -12,6 +12,7 @@
 #include "lib/suite/case.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/point.h"
+#include "lib/workload/models/sharded_memory.h"
 
 namespace roofbench {
 
@@ -39,13 +40,13 @@ struct ParallelWork {
   double parameters = 0;
   double optimizer = 0;
   double peak = 0;
-  double sharded_peak = 0;    // with its part of each unit alone
-  double operands = 0;        // there throughout besides them
-  double loss_gradient = 0;   // there while backward runs
-  double largest_bucket = 0;  // at least: one parameter
-  double summed = 0;          // activations that `tensor` sums over the ranks in a step
-  double passes = 1;          // that exchange gradients in a step
-  bool updates = false;       // has an optimizer
+  double sharded_peak = 0;   // with its part of each unit alone
+  double operands = 0;       // there throughout besides them
+  double loss_gradient = 0;  // there while backward runs
+  double summed = 0;         // activations that `tensor` sums over the ranks in a step
+  double passes = 1;         // that exchange gradients in a step
+  bool updates = false;      // has an optimizer
+  std::vector<workload::StepUnit> units = {};
 };
 
 // The work of all ranks, with the memory of one.

@@ -172,10 +172,10 @@ ParallelWork ParallelWorkAt(const Point& at) {
           .optimizer = memory.optimizer,
           .peak = memory.peak,
           .sharded_peak = work.ShardedPeak(at.Number(kRanksAxis)),
-          .largest_bucket = work.shape.d_model * std::max(work.shape.vocab, work.shape.d_ff) * element,
           // The sums of attention and feed-forward layers, forward and backward.
           .summed = 4 * work.shape.layers * work.Tokens() * work.shape.d_model * element,
-          .updates = true};
+          .updates = true,
+          .units = work.Units()};
 }
 
 void Step(Training& training, timing::PhaseMarker& marker) {

@@ -68,6 +68,18 @@ def test_every_kind(family: str, ranks: str, sizes: dict[str, Sizes], tmp_path: 
     assert max(map(abs, off.values())) <= 0.03, off
 
 
+@pytest.mark.parametrize(("family", "buckets"), [("train_step", "1,4,7,15,25"), ("mlp", "1,2,3,9")])
+def test_buckets_of_any_size(family: str, buckets: str, tmp_path: Path) -> None:
+    """The last one may be small, or have one gradient, which is not copied."""
+    sizes: dict[str, Sizes] = {
+        "train_step": {"d_model": 256, "heads": 4, "d_ff": 1024, "layers": 3, "context": 16, "vocab": 2000},
+        "mlp": {"batch": 16, "d": 512, "layers": 5},
+    }
+    chosen = {family: sizes[family] | {"bucket_mib": buckets}}
+    off = {row["name"]: checked(row) for row in rows(family, tmp_path, all_sizes=chosen, kinds="ddp_bucketed")}
+    assert len(off) == buckets.count(",") + 1 and max(map(abs, off.values())) <= 0.03, off
+
+
 def test_rounding_that_grows_with_the_depth(tmp_path: Path) -> None:
     """The most in the rows of the embedding that few tokens read, small beside those of others."""
     deep = {"train_step": SIZES["train_step"] | {"layers": 24, "vocab": 10_000}}

@@ -11,7 +11,10 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <limits>
+#include <ranges>
 #include <utility>
+
+#include "lib/workload/models/sharded_memory.h"
 
 namespace roofbench::models {
 
@@ -194,18 +197,17 @@ class Bucketed final : public Replicated {
       : Replicated(group), bucket_bytes_(bucket_bytes), overlaps_(overlaps) {}
 
   void Share(std::vector<SharedParameter> parameters) override {
-    int64_t bytes = std::numeric_limits<int64_t>::max();
-    for (std::size_t i = parameters.size(); i-- > 0;) {
-      const at::Tensor& tensor = parameters[i].tensor;
-      const auto more = static_cast<int64_t>(tensor.nbytes());
-      if (bytes > bucket_bytes_ - more) {
-        buckets_.emplace_back();
-        bytes = 0;
-      }
-      bytes += more;
-      buckets_.back().parameters.push_back(tensor);
+    std::vector<double> bytes;
+    for (const SharedParameter& parameter : parameters | std::views::reverse) {
+      bytes.push_back(static_cast<double>(parameter.tensor.nbytes()));
+    }
+    const std::vector<std::size_t> bucket_of = workload::BucketsOf(bytes, static_cast<double>(bucket_bytes_));
+    buckets_.resize(bucket_of.back() + 1);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor& tensor = parameters[parameters.size() - 1 - i].tensor;
+      buckets_[bucket_of[i]].parameters.push_back(tensor);
       if (!overlaps_) continue;
-      AfterGradient(tensor, [this, index = buckets_.size() - 1] {
+      AfterGradient(tensor, [this, index = bucket_of[i]] {
         Bucket& bucket = buckets_[index];
         if (++bucket.ready == bucket.parameters.size()) Begin(bucket);
       });

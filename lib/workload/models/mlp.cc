@@ -124,7 +124,14 @@ std::vector<StepUnit> Mlp::Units() const {
     // the input, the product holds two gradients of rows and those of its parameters.
     const double gelu = in + out + (i + 1 == all.size() ? 1 : 2) * out;
     const double product = 2 * in + out + parameters;
-    units.push_back({.parameters = parameters, .kept = in + out, .computes = std::max(gelu, product), .passes = in});
+    const double bias = width * kParameterBytes / (i % 2 == 0 ? parts : 1);
+    const double cast = i > 0 && ElementBytes(compute) < kParameterBytes ? width * width * ElementBytes(compute) : 0;
+    units.push_back({.parameters = parameters,
+                     .kept = in + out + cast,
+                     .computes = std::max(gelu, product),
+                     .passes = in,
+                     .gradients = {parameters - bias, bias},
+                     .at_once = true});
   }
   return units;
 }

@@ -35,7 +35,7 @@ struct Mlp {
   // The peak of a step: parameters and, from the first layer of backward to the last, ever more gradients and ever
   // fewer of the tensors that autograd keeps, the input and the pre-activation of every layer.
   double ResidentBytes() const;
-  // Of a step in fp32: the layers.
+  // The layers. `computes` is that of a step in fp32.
   std::vector<StepUnit> Units() const;
 
  private:

@@ -27,4 +27,47 @@ double ShardedPeak(const std::vector<StepUnit>& units, double ranks, double loss
   return stays + peak;
 }
 
+std::vector<std::size_t> BucketsOf(const std::vector<double>& gradients, double limit) {
+  std::vector<std::size_t> buckets;
+  double bytes = 0;
+  for (const double more : gradients) {
+    const bool is_full = !buckets.empty() && bytes + more > limit;
+    buckets.push_back(buckets.empty() ? 0 : buckets.back() + (is_full ? 1 : 0));
+    bytes = is_full ? more : bytes + more;
+  }
+  return buckets;
+}
+
+double BucketedPeak(const std::vector<StepUnit>& units, double limit) {
+  std::vector<double> gradients, held;  // what else is there when a gradient is
+  double kept = 0;
+  for (const StepUnit& unit : units) {
+    double next = 0;  // gradients that come later
+    for (std::size_t i = 0; i < unit.gradients.size(); ++i) {
+      // What a unit keeps goes evenly with its gradients.
+      const double left = unit.kept * static_cast<double>(i) / static_cast<double>(unit.gradients.size());
+      gradients.push_back(unit.gradients[i]);
+      held.push_back(kept + left + unit.passes + (unit.at_once ? next : 0));
+      next += unit.gradients[i];
+    }
+    kept += unit.kept;
+  }
+  std::ranges::reverse(gradients);
+  std::ranges::reverse(held);
+  const std::vector<std::size_t> buckets = BucketsOf(gradients, limit);
+  double peak = 0, all = 0, joined = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    all += gradients[i];
+    joined += gradients[i];
+    ++count;
+    if (i + 1 < gradients.size() && buckets[i + 1] == buckets[i]) continue;
+    // That of a single parameter is not copied.
+    peak = std::max(peak, held[i] + all + (count > 1 ? joined : 0));
+    joined = 0;
+    count = 0;
+  }
+  return peak;
+}
+
 }  // namespace roofbench::workload

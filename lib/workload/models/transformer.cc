@@ -317,21 +317,29 @@ std::vector<StepUnit> TransformerTraining::Units() const {
   const double d = n.d * bytes;
   const double table = shape.vocab * shape.d_model * bytes;
   const TransformerParameters all = shape.Parameters();
-  const double layer = ((all.attention + all.feed_forward) / shape.layers + 2 * shape.d_model) * bytes;
+  const double norm = shape.d_model * bytes;
+  const double layer = (all.attention + all.feed_forward) / shape.layers * bytes + 2 * norm;
+  const double query = shape.QueryWidth() * norm;
+  const double key = shape.KvWidth() * norm;
+  const double gate = shape.d_ff * norm;
+  // Under autocast, weights are kept in the type of the products.
+  const double cast = IsMixed() ? ElementBytes(compute) / bytes : 0;
   const Kept kept = KeptBytes();
   // Of a layer, at most: all that it keeps, the gradients of its result, of the gate's product and of one factor, and
   // of the last weight. When the gradient of its first norm is complete: those of the residual and of the normalized
   // rows, and these.
   std::vector<StepUnit> units(static_cast<std::size_t>(shape.layers),
                               {.parameters = layer,
-                               .kept = kept.layer,
-                               .computes = kept.layer + d + 2 * n.f * bytes + shape.d_ff * shape.d_model * bytes,
-                               .passes = 3 * d});
-  units.insert(units.begin(), {.parameters = table, .computes = table + d, .passes = d});
-  units.push_back({.parameters = table + shape.d_model * bytes,
-                   .kept = kept.head,
+                               .kept = kept.layer + cast * (layer - 2 * norm),
+                               .computes = kept.layer + d + 2 * n.f * bytes + gate,
+                               .passes = 3 * d,
+                               .gradients = {norm, query, key, key, query, norm, gate, gate, gate}});
+  units.insert(units.begin(), {.parameters = table, .computes = table + d, .passes = d, .gradients = {table}});
+  units.push_back({.parameters = table + norm,
+                   .kept = kept.head + cast * table,
                    .computes = kept.head + n.v * bytes + d + table,
-                   .passes = 2 * d});
+                   .passes = 2 * d,
+                   .gradients = {norm, table}});
   return units;
 }
 

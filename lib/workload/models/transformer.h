@@ -130,7 +130,7 @@ struct TransformerTraining {
   double PalmFlops(TrainingMode mode) const;
 
   TrainingMemory Memory(TrainingMode mode) const;
-  // Of a step in one type: the embedding, the layers, and the head with the last norm.
+  // The embedding, the layers, and the head with the last norm. `computes` is that of a step in one type.
   std::vector<StepUnit> Units() const;
   // The peak of a rank that shares them with others.
   double ShardedPeak(double ranks) const;

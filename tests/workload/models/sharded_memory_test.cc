@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "lib/workload/models/mlp.h"
 
 namespace roofbench::workload {
@@ -21,6 +23,35 @@ TEST(ShardedPeak, IsInTheUnitThatHoldsMost) {
 TEST(ShardedPeak, OfOneRankHasAllUnits) {
   const std::vector<StepUnit> units = {{.parameters = 40}, {.parameters = 8, .kept = 5, .passes = 3}};
   EXPECT_EQ(ShardedPeak(units, 1, 0), 48 + 8 + 2 * 40);
+}
+
+TEST(Buckets, AreFullByBytesAndHaveOneGradientAtLeast) {
+  EXPECT_EQ(BucketsOf({3, 3, 4, 2, 9, 1}, 6), (std::vector<std::size_t>{0, 0, 1, 1, 2, 3}));
+  EXPECT_EQ(BucketsOf({3, 3, 4, 9, 1}, 0), (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(BucketsOf({3, 3, 4, 9, 1}, 100), (std::vector<std::size_t>(5)));
+}
+
+TEST(BucketedPeak, IsWhereTheGradientsOfABucketAreThereTwice) {
+  std::vector<StepUnit> units = {{.gradients = {50}}, {.gradients = {10, 20}}, {.gradients = {1, 4}}};
+  EXPECT_EQ(BucketedPeak(units, 30), 4 + 1 + 20 + 10 + 50) << "the last one is alone in its bucket, and not copied";
+  EXPECT_EQ(BucketedPeak(units, 1000), 2 * (4 + 1 + 20 + 10 + 50));
+  EXPECT_EQ(BucketedPeak(units, 60), 85) << "the others' bucket ends earlier, with 2 x 35";
+  units[0].kept = 90;
+  EXPECT_EQ(BucketedPeak(units, 60), 90 + 2 * 35) << "while the first unit's activations are there";
+  units[1].passes = 7;
+  EXPECT_EQ(BucketedPeak(units, 60), 90 + 7 + 2 * 35) << "and the gradient on its way to it";
+}
+
+TEST(BucketedPeak, CountsGradientsThatAreThereBeforeTheirTurn) {
+  const auto peak = [](bool at_once) {
+    return BucketedPeak({{.gradients = {100, 1}, .at_once = at_once}, {.gradients = {100}}}, 101);
+  };
+  EXPECT_EQ(peak(false), 2 * 101) << "the last one is alone";
+  EXPECT_EQ(peak(true), 2 * 101 + 100) << "and there already when the bucket before it is complete";
+}
+
+TEST(BucketedPeak, SpreadsWhatAUnitKeepsOverItsGradients) {
+  EXPECT_EQ(BucketedPeak({{.kept = 90, .gradients = {1, 1, 1}}}, 0), 60 + 1);
 }
 
 // Bytes at the peak of a step on 2 processes, but for the operands.
