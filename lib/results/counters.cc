@@ -369,8 +369,9 @@ constexpr CounterSpec kTable[] = {
        return c.enqueues_ahead && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
      }},
     {"disturbed", "0 or 1", kLower, 0, kExact,
-     "1: the case ran above the roof measured with it, or its probes disagree; shares of it are left out", "",
-     [](const CounterContext& c) -> Value { return c.outcome.disturbed ? 1 : 0; }},
+     "1: the case ran above the roof measured with it, its probes disagree, or other programs took most of the "
+     "processors; shares of it are left out",
+     "", [](const CounterContext& c) -> Value { return c.outcome.disturbed ? 1 : 0; }},
     {"throttled", "0 or 1", kLower, 0, kExact, "1: the device slowed itself down for heat during the case", "",
      [](const CounterContext& c) -> Value { return c.outcome.conditions.throttled ? 1 : 0; }},
     {"power_capped", "0 or 1", kNeither, 0, kExact,

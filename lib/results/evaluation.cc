@@ -26,6 +26,8 @@ constexpr double kLeastFreeShare = 0.05;  // of the processors, beside other pro
 // than the roof's calibration, give no share.
 constexpr double kMostScatter = 2;
 constexpr double kSlowProbes = 3;
+// Where other programs take more of the processors than this, a probe reads what they left, and so may the calibration.
+constexpr double kMostOthers = 0.5;
 
 // Margin for noise between the chunks of the case and of the probes; larger ratios are not shares of a roof.
 constexpr double kMostShare = 1.05;
@@ -71,15 +73,16 @@ std::vector<double> PhaseRoofs(const hardware::RoofGauge& gauge, const Outcome& 
 
 // Compares a case with the roof probed with it, and with the highest rate read in this run.
 struct RoofJudgement {
-  // The case ran above the roof probed with it, or the probes disagree with each other or with the calibration: other
-  // programs disturbed them, or their memory is slower.
+  // The case ran above the roof probed with it, the probes disagree with each other or with the calibration, or other
+  // programs took most of the processors: they disturbed the probes, or the probes' memory is slower.
   bool is_disturbed = false;
   // The case ran so far above the highest rate that its cost or the probe must be wrong.
   bool is_impossible = false;
   double share_of_highest = 0;
 };
 
-RoofJudgement JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState cache, const Outcome& outcome) {
+RoofJudgement JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState cache, bool on_processors,
+                        const Outcome& outcome) {
   const std::vector<double>& ratios = outcome.roof_ratios;
   if (ratios.empty()) return {};
   double highest = gauge.calibrated_rate;
@@ -96,7 +99,7 @@ RoofJudgement JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState c
       outcome.noise.empty() && ratios.size() >= kFewestChunks && timing::Quantile(ratios, 0.1) > limit;
   const double free_share = 1 - outcome.conditions.others_share - outcome.conditions.stolen_share;
   const double most = is_clear ? limit : limit * kBeyondNoise / std::max(kLeastFreeShare, free_share);
-  return {.is_disturbed = timing::Median(ratios) > kMostShare ||
+  return {.is_disturbed = (on_processors && 1 - free_share > kMostOthers) || timing::Median(ratios) > kMostShare ||
                           kSlowProbes * timing::Median(rates) < gauge.calibrated_rate ||
                           timing::Quantile(ratios, 0.75) > kMostScatter * timing::Quantile(ratios, 0.25),
           // Between ranks, this does not prove an error.
@@ -114,14 +117,15 @@ std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome&
   });
 }
 
-absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, Outcome& outcome) {
+absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, bool on_processors,
+                      Outcome& outcome) {
   outcome.roof_name = gauge.name;
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.noise = NoiseOf(outcome);
   outcome.roof_ratios = RatiosTo(gauge, outcome.cost, outcome.samples.chunks);
   outcome.phase_roofs = PhaseRoofs(gauge, outcome);
   outcome.model_ratios = ModelRatios(gauge, outcome);
-  const RoofJudgement judgement = JudgeRoof(gauge, cache, outcome);
+  const RoofJudgement judgement = JudgeRoof(gauge, cache, on_processors, outcome);
   outcome.disturbed = judgement.is_disturbed;
   if (!judgement.is_impossible) return absl::OkStatus();
   return absl::DataLossError(

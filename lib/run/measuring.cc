@@ -218,7 +218,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     outcome.samples.warmup_steps += static_cast<int64_t>(before->seconds.size()) * before->steps_per_sample;
   }
   outcome.model = first.model;
-  absl::Status status = Evaluate(gauge, cache, outcome);
+  absl::Status status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
   if (first.marks_beside) {
     outcome.phases = first.phases;
     outcome.samples.phase_seconds = PhasesBeside(marked, sampling, outcome.phases.size(), clock, ends);

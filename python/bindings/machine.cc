@@ -35,9 +35,6 @@ using AddressRange = std::pair<std::uintptr_t, std::size_t>;
 
 constexpr char kKind[] = "cpu";
 
-// Beside programs that take more of the processors than this, a probe reads what they left, and so may the calibration.
-constexpr double kMostOthers = 0.5;
-
 std::vector<hardware::MemoryRange> RangesOf(const std::vector<AddressRange>& ranges) {
   std::vector<hardware::MemoryRange> found;
   for (const auto& [address, bytes] : ranges) found.push_back({reinterpret_cast<const std::byte*>(address), bytes});
@@ -173,11 +170,9 @@ class Machine {
     }
     outcome.conditions = watch.Finish();
     measurement.last_result = step.last_result();
-    if (const absl::Status status = Evaluate(gauge, cache, outcome); !status.ok()) {
+    if (const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome); !status.ok()) {
       measurement.impossible = std::string(status.message());
     }
-    const double others = outcome.conditions.others_share + outcome.conditions.stolen_share;
-    if (!outcome.roof_ratios.empty() && others > kMostOthers) outcome.disturbed = true;
     return measurement;
   }
 

@@ -44,9 +44,9 @@ Outcome Reading(double bytes, const std::vector<double>& probed) {
   return outcome;
 }
 
-absl::Status Judge(Outcome& outcome) {
+absl::Status Judge(Outcome& outcome, bool on_processors = true) {
   hardware::RoofGauge gauge{.peaks = {.read = 1e10}, .calibrated_rate = 1e10, .name = "memory"};
-  return Evaluate(gauge, hardware::CacheState::kCold, outcome);
+  return Evaluate(gauge, hardware::CacheState::kCold, on_processors, outcome);
 }
 
 TEST(Evaluate, NoNoiseExplainsManyTimesTheRoof) {
@@ -84,6 +84,24 @@ TEST(Evaluate, ProbesThatDisagreeGiveNoShare) {
   EXPECT_FALSE(is_disturbed({1e10, 9e9, 1e10, 8e9, 7e9, 1e10, 1e10, 2e9})) << "a single slow one is outvoted";
   EXPECT_TRUE(is_disturbed({1e10, 2e9, 1e10, 2e9, 1e10, 2e9, 1e10, 2e9}));
   EXPECT_TRUE(is_disturbed(std::vector<double>(8, 2e9))) << "all are far below the calibration";
+}
+
+TEST(Evaluate, ProcessorsThatOthersTakeGiveNoShare) {
+  const auto is_disturbed = [](double others, double stolen, bool on_processors) {
+    Outcome outcome = Reading(9e9, std::vector<double>(8, 1e10));
+    outcome.conditions.others_share = others;
+    outcome.conditions.stolen_share = stolen;
+    EXPECT_TRUE(Judge(outcome, on_processors).ok());
+    return outcome.disturbed;
+  };
+  EXPECT_TRUE(is_disturbed(0.6, 0, true));
+  EXPECT_TRUE(is_disturbed(0.3, 0.3, true)) << "a hypervisor takes them too";
+  EXPECT_FALSE(is_disturbed(0.4, 0, true)) << "noise, which leaves the probes most of the processors";
+  EXPECT_FALSE(is_disturbed(0.9, 0, false)) << "the probes run on a GPU";
+  Outcome unknown = Reading(9e9, std::vector<double>(8, 0));
+  unknown.conditions.others_share = 0.9;
+  EXPECT_TRUE(Judge(unknown).ok());
+  EXPECT_FALSE(unknown.disturbed) << "there is no share to disturb";
 }
 
 }  // namespace
