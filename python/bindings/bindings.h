@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the extension `_core`, which src/roofbench/_core.pyi describes.
+// The parts of the extension `_core`. The build writes its stub, _core.pyi, from their signatures and texts.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include <array>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,11 +20,11 @@ void BindMachine(nanobind::module_& core);
 void BindResults(nanobind::module_& core);
 
 // A wrong argument, which Python sees as a ValueError: "dtype 'half': expected fp32, tf32, …".
-template <typename Names>
-[[noreturn]] void RefuseName(std::string_view what, std::string_view given, const Names& names) {
+template <typename Rows, typename NameOf = std::identity>
+[[noreturn]] void RefuseName(std::string_view what, std::string_view given, const Rows& rows, NameOf name = {}) {
   std::string text = std::string(what) + " '" + std::string(given) + "': expected ";
-  for (bool first = true; const auto& name : names) {
-    text.append(first ? "" : ", ").append(name);
+  for (bool first = true; const auto& row : rows) {
+    text.append(first ? "" : ", ").append(std::invoke(name, row));
     first = false;
   }
   throw std::invalid_argument(text);

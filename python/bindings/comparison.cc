@@ -98,8 +98,12 @@ void BindComparison(nb::module_& core) {
                                             .roundings = roundings,
                                             .amplification = amplification});
       },
-      "dtype"_a, nb::kw_only(), "reduction"_a = 1, "roundings"_a = 1, "amplification"_a = 1);
-  core.def("mismatch", MismatchOf, "result"_a, "reference"_a, "tolerance"_a, nb::kw_only(), "what"_a = "result");
+      "dtype"_a, nb::kw_only(), "reduction"_a = 1, "roundings"_a = 1, "amplification"_a = 1,
+      "Largest |result - reference| in units of |reference| + rms(reference), by lib/workload/tolerance.h");
+  core.def("mismatch", MismatchOf, "result"_a, "reference"_a, "tolerance"_a, nb::kw_only(), "what"_a = "result",
+           nb::sig("def mismatch(result: object, reference: object, tolerance: float, *, what: str = 'result') -> str"),
+           "Why the result is wrong, or \"\". C-contiguous buffers of float64 and of one shape; the result may be "
+           "float32. With tolerance 0, buffers of int64 are compared exactly");
 }
 
 }  // namespace roofbench::python

@@ -6,10 +6,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
+#include <type_traits>
 
 #include "lib/workload/cost.h"
 #include "lib/workload/models/decoder.h"
@@ -30,9 +31,7 @@ using workload::Operation;
 
 workload::Dtype DtypeNamed(std::string_view name) {
   if (const auto dtype = workload::ParseDtype(name)) return *dtype;
-  std::vector<std::string_view> names;
-  for (const workload::Dtype dtype : workload::kDtypes) names.push_back(workload::Name(dtype));
-  RefuseName("dtype", name, names);
+  RefuseName("dtype", name, workload::kDtypes, [](workload::Dtype dtype) { return workload::Name(dtype); });
 }
 
 namespace {
@@ -65,6 +64,39 @@ FlopsByName FlopsOf(const Cost& cost) {
   return flops;
 }
 
+workload::WeightFormat FormatNamed(const std::string& name) {
+  if (const auto format = workload::ParseWeightFormat(name)) return *format;
+  RefuseName("precision", name, workload::kWeightFormats, [](workload::WeightFormat format) { return Name(format); });
+}
+
+void Set(double& field, double value) { field = value; }
+void Set(workload::Dtype& field, const std::string& name) { field = DtypeNamed(name); }
+void Set(workload::WeightFormat& field, const std::string& name) { field = FormatNamed(name); }
+
+// What Python gives for a field of an operator: a number, or the name of a dtype or a format.
+template <typename>
+struct Given;
+template <typename Op, typename Field>
+struct Given<Field Op::*> {
+  using Type = std::conditional_t<std::is_same_v<Field, double>, double, std::string>;
+};
+template <auto kField>
+using GivenFor = typename Given<decltype(kField)>::Type;
+
+Cost CostOf(const Operation& operation) { return workload::InOperands(operation); }
+Cost CostOf(const Cost& cost) { return cost; }
+
+// A function whose arguments are fields of an operator. The other fields are those of `base`.
+template <auto... kFields, typename Op, typename Work, typename... Extra>
+void Formula(nb::module_& core, const char* name, Op base, Work work, const Extra&... extra) {
+  const auto formula = [base, work](GivenFor<kFields>... given) {
+    Op op = base;
+    (Set(op.*kFields, given), ...);
+    return CostOf(std::invoke(work, op));
+  };
+  core.def(name, formula, extra...);
+}
+
 bool IsBackward(const std::string& direction) {
   if (direction != "forward" && direction != "backward") {
     RefuseName("direction", direction, std::array{"forward", "backward"});
@@ -72,17 +104,15 @@ bool IsBackward(const std::string& direction) {
   return direction == "backward";
 }
 
-// Operators with a gradient.
-template <typename Op>
-Cost DirectedCost(const Op& op, const std::string& direction) {
-  return workload::InOperands(IsBackward(direction) ? op.Backward() : op.Forward());
-}
-
-workload::WeightFormat FormatNamed(const std::string& name) {
-  if (const auto format = workload::ParseWeightFormat(name)) return *format;
-  std::vector<std::string_view> names;
-  for (const workload::WeightFormat format : workload::kWeightFormats) names.push_back(Name(format));
-  RefuseName("precision", name, names);
+// The same of an operator that has a gradient.
+template <auto... kFields, typename Op, typename... Extra>
+void Directed(nb::module_& core, const char* name, Op base, const Extra&... extra) {
+  const auto formula = [base](GivenFor<kFields>... given, const std::string& direction) {
+    Op op = base;
+    (Set(op.*kFields, given), ...);
+    return CostOf(IsBackward(direction) ? op.Backward() : op.Forward());
+  };
+  core.def(name, formula, extra..., nb::kw_only(), "direction"_a = "forward", "direction: forward, backward");
 }
 
 Cost AttentionCost(double queries, double keys, double head_dim, const std::string& dtype, double heads,
@@ -99,19 +129,10 @@ Cost AttentionCost(double queries, double keys, double head_dim, const std::stri
   return naive ? attention.NaiveCost() : attention.FusedCost();
 }
 
-template <workload::NormKind kKind>
-Cost NormCost(double rows, double cols, const std::string& dtype, const std::string& direction) {
-  return DirectedCost(workload::Norm{.kind = kKind, .rows = rows, .cols = cols, .dtype = DtypeNamed(dtype)}, direction);
-}
-
 Cost TrainingCost(const std::string& size, double batch, double context, const std::string& compute,
                   const std::string& storage, const std::string& mode) {
   const auto shape = workload::FindTransformer(size);
-  if (!shape) {
-    std::vector<std::string_view> names;
-    for (const workload::TransformerPreset& preset : workload::kTransformerPresets) names.push_back(preset.name);
-    RefuseName("size", size, names);
-  }
+  if (!shape) RefuseName("size", size, workload::kTransformerPresets, &workload::TransformerPreset::name);
   constexpr std::array kModes = {"inference", "forward", "forward_backward", "step"};
   const auto found = std::find(kModes.begin(), kModes.end(), mode);
   if (found == kModes.end()) RefuseName("mode", mode, kModes);
@@ -123,32 +144,28 @@ Cost TrainingCost(const std::string& size, double batch, double context, const s
 
 workload::StoredDecoder DecoderNamed(const std::string& model, const std::string& precision) {
   const workload::DecoderPreset* const preset = workload::FindDecoderPreset(model);
-  if (preset != nullptr) return {.shape = preset->shape, .format = FormatNamed(precision)};
-  std::vector<std::string_view> names;
-  for (const workload::DecoderPreset& one : workload::DecoderPresets()) names.push_back(one.name);
-  RefuseName("model", model, names);
+  if (preset == nullptr) RefuseName("model", model, workload::DecoderPresets(), &workload::DecoderPreset::name);
+  return {.shape = preset->shape, .format = FormatNamed(precision)};
 }
 
 }  // namespace
 
 void BindCosts(nb::module_& core) {
-  nb::list dtypes;
-  for (const workload::Dtype dtype : workload::kDtypes) dtypes.append(std::string(Name(dtype)));
-  core.attr("DTYPES") = nb::tuple(dtypes);
-
-  nb::class_<Cost>(core, "Cost")
+  nb::class_<Cost>(core, "Cost", "The work of one step. Costs add up")
       .def("__init__", MakeCost, "flops"_a = FlopsByName(), nb::kw_only(), "bytes_read"_a = 0, "bytes_written"_a = 0,
-           "bytes_updated"_a = 0, "resident_bytes"_a = nb::none())
-      .def_prop_ro("flops", FlopsOf)
+           "bytes_updated"_a = 0, "resident_bytes"_a = nb::none(),
+           "bytes_updated are changed in place: each is read once and written once. resident_bytes, by default all, is "
+           "the memory alive at the peak of a step: warm work is compared with the cache that holds it")
+      .def_prop_ro("flops", FlopsOf, "By dtype of the multiplier, without those at 0")
       .def_prop_ro("total_flops", [](const Cost& cost) { return cost.Flops(); })
-      .def_prop_ro("bytes", &Cost::Bytes)
+      .def_prop_ro("bytes", &Cost::Bytes, "Read + written + 2 x updated")
       .def_prop_ro("bytes_read", &Cost::BytesRead)
       .def_prop_ro("bytes_written", &Cost::BytesWritten)
       .def_prop_ro("bytes_updated", &Cost::BytesUpdated)
       .def_ro("resident_bytes", &Cost::resident_bytes)
       .def(
           "repeated", [](const Cost& cost, double times) { return workload::Repeated(cost, Amount(times, "times")); },
-          "times"_a)
+          "times"_a, "Operations repeat, resident memory does not grow")
       .def("__add__",
            [](const Cost& cost, const Cost& other) {
              Cost sum = cost;
@@ -159,106 +176,70 @@ void BindCosts(nb::module_& core) {
         return "Cost(" + std::to_string(cost.Flops()) + " FLOP, " + std::to_string(cost.Bytes()) + " bytes)";
       });
 
-  core.def(
-      "matmul",
-      [](double m, double n, double k, const std::string& dtype) {
-        return workload::Gemm{.m = m, .n = n, .k = k, .dtype = DtypeNamed(dtype)}.ForwardCost();
-      },
-      "m"_a, "n"_a, "k"_a, "dtype"_a);
-  const auto gemv = [](double n, double k, const std::string& precision, double group, double batch) {
-    return workload::Gemv{.n = n, .k = k, .format = FormatNamed(precision), .group = group, .batch = batch};
-  };
-  core.def(
-      "gemv",
-      [gemv](double n, double k, const std::string& precision, double group, double batch) {
-        return gemv(n, k, precision, group, batch).ForwardCost();
-      },
-      "n"_a, "k"_a, "precision"_a, nb::kw_only(), "group"_a = 64, "batch"_a = 1);
+  using workload::AdamW, workload::Embedding, workload::Gelu, workload::Gemm, workload::Gemv, workload::Mlp;
+  using workload::CopyStream, workload::CrossEntropy, workload::ReadStream, workload::Softmax;
+  using workload::LlmInt8Linear, workload::Norm, workload::NormKind, workload::Rope, workload::SiluMul;
+  Formula<&Gemm::m, &Gemm::n, &Gemm::k, &Gemm::dtype>(core, "matmul", Gemm(), &Gemm::Forward, "m"_a, "n"_a, "k"_a,
+                                                      "dtype"_a, "C[m,n] = A[m,k] · B[k,n]");
+  Formula<&Gemv::n, &Gemv::k, &Gemv::format, &Gemv::group, &Gemv::batch>(
+      core, "gemv", Gemv(), &Gemv::Forward, "n"_a, "k"_a, "precision"_a, nb::kw_only(), "group"_a = 64, "batch"_a = 1,
+      "y = W[n,k] · x; precision is a weight format: fp32, bf16, fp16, int8, int4 (in groups), llm_int8, fp8");
   core.def(
       "gather_gemv",
-      [gemv](double n, double k, const std::string& precision, double chosen, double experts, double group) {
-        return workload::GatherGemv{.expert = gemv(n, k, precision, group, 1), .chosen = chosen, .experts = experts}
-            .ForwardCost();
+      [](double n, double k, const std::string& precision, double chosen, double experts, double group) {
+        const Gemv expert = {.n = n, .k = k, .format = FormatNamed(precision), .group = group};
+        return workload::GatherGemv{.expert = expert, .chosen = chosen, .experts = experts}.ForwardCost();
       },
-      "n"_a, "k"_a, "precision"_a, nb::kw_only(), "chosen"_a, "experts"_a, "group"_a = 64);
-  core.def(
-      "llm_int8_linear",
-      [](double m, double n, double k, double outlier_columns) {
-        return workload::LlmInt8Linear{.m = m, .n = n, .k = k, .outlier_columns = outlier_columns}.FusedCost();
-      },
-      "m"_a, "n"_a, "k"_a, "outlier_columns"_a);
+      "n"_a, "k"_a, "precision"_a, nb::kw_only(), "chosen"_a, "experts"_a, "group"_a = 64,
+      "y[e] = W[e] · x for the chosen experts");
+  Formula<&LlmInt8Linear::m, &LlmInt8Linear::n, &LlmInt8Linear::k, &LlmInt8Linear::outlier_columns>(
+      core, "llm_int8_linear", LlmInt8Linear(), &LlmInt8Linear::FusedCost, "m"_a, "n"_a, "k"_a, "outlier_columns"_a,
+      "A linear layer by LLM.int8()");
   core.def("attention", AttentionCost, "queries"_a, "keys"_a, "head_dim"_a, "dtype"_a, nb::kw_only(), "heads"_a = 1,
-           "kv_heads"_a = 0, "batch"_a = 1, "causal"_a = false, "direction"_a = "forward", "naive"_a = false);
-  core.def("layer_norm", NormCost<workload::NormKind::kLayer>, "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(),
-           "direction"_a = "forward");
-  core.def("rms_norm", NormCost<workload::NormKind::kRms>, "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(),
-           "direction"_a = "forward");
-  core.def(
-      "softmax",
-      [](double rows, double cols, const std::string& dtype, const std::string& direction) {
-        return DirectedCost(workload::Softmax{.rows = rows, .cols = cols, .dtype = DtypeNamed(dtype)}, direction);
-      },
-      "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(), "direction"_a = "forward");
+           "kv_heads"_a = 0, "batch"_a = 1, "causal"_a = false, "direction"_a = "forward", "naive"_a = false,
+           "softmax(q · kᵀ / sqrt(d)) · v; naive writes the scores to memory. kv_heads 0: as many as heads");
+  Directed<&Norm::rows, &Norm::cols, &Norm::dtype>(core, "layer_norm", Norm(), "rows"_a, "cols"_a, "dtype"_a);
+  Directed<&Norm::rows, &Norm::cols, &Norm::dtype>(core, "rms_norm", Norm{.kind = NormKind::kRms}, "rows"_a, "cols"_a,
+                                                   "dtype"_a);
+  Directed<&Softmax::rows, &Softmax::cols, &Softmax::dtype>(core, "softmax", Softmax(), "rows"_a, "cols"_a, "dtype"_a);
   core.def(
       "cross_entropy",
       [](double rows, double cols, const std::string& dtype, bool gradient) {
-        const workload::CrossEntropy loss = {.rows = rows, .cols = cols, .dtype = DtypeNamed(dtype)};
+        const CrossEntropy loss = {.rows = rows, .cols = cols, .dtype = DtypeNamed(dtype)};
         return gradient ? loss.ForwardBackwardCost() : loss.ForwardCost();
       },
-      "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(), "gradient"_a = false);
-  core.def(
-      "gelu",
-      [](double elements, const std::string& dtype, const std::string& direction) {
-        return DirectedCost(workload::Gelu{.elements = elements, .dtype = DtypeNamed(dtype)}, direction);
-      },
-      "elements"_a, "dtype"_a, nb::kw_only(), "direction"_a = "forward");
-  core.def(
-      "silu_mul",
-      [](double elements, const std::string& dtype) {
-        return workload::SiluMul{.elements = elements, .dtype = DtypeNamed(dtype)}.ForwardCost();
-      },
-      "elements"_a, "dtype"_a);
-  core.def(
-      "rope",
-      [](double heads, double tokens, double head_dim, const std::string& dtype) {
-        return workload::Rope{.heads = heads, .tokens = tokens, .head_dim = head_dim, .dtype = DtypeNamed(dtype)}
-            .ForwardCost();
-      },
-      "heads"_a, "tokens"_a, "head_dim"_a, "dtype"_a);
-  core.def(
-      "embedding",
-      [](double vocabulary, double tokens, double cols, const std::string& dtype) {
-        return workload::Embedding{.vocabulary = vocabulary, .tokens = tokens, .cols = cols, .dtype = DtypeNamed(dtype)}
-            .ForwardCost();
-      },
-      "vocabulary"_a, "tokens"_a, "cols"_a, "dtype"_a);
-  core.def(
-      "adamw", [](double parameters) { return workload::AdamW{parameters}.StepCost(); }, "parameters"_a);
-  core.def(
-      "read", [](double size) { return workload::ReadStream{size}.Cost(); }, "size"_a);
-  core.def(
-      "copy", [](double size) { return workload::CopyStream{size}.Cost(); }, "size"_a);
-  core.def(
-      "mlp_training",
-      [](double batch, double width, double layers, const std::string& dtype) {
-        const workload::Mlp mlp = {.batch = batch, .width = width, .layers = layers, .compute = DtypeNamed(dtype)};
-        return mlp.TrainingCost(/*steps=*/1);
-      },
-      "batch"_a, "width"_a, "layers"_a, "dtype"_a);
+      "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(), "gradient"_a = false,
+      "The loss over logits [rows, cols], alone or with its gradient in one pass");
+  Directed<&Gelu::elements, &Gelu::dtype>(core, "gelu", Gelu(), "elements"_a, "dtype"_a);
+  Formula<&SiluMul::elements, &SiluMul::dtype>(core, "silu_mul", SiluMul(), &SiluMul::Forward, "elements"_a, "dtype"_a);
+  Formula<&Rope::heads, &Rope::tokens, &Rope::head_dim, &Rope::dtype>(core, "rope", Rope(), &Rope::Forward, "heads"_a,
+                                                                      "tokens"_a, "head_dim"_a, "dtype"_a);
+  Formula<&Embedding::vocabulary, &Embedding::tokens, &Embedding::cols, &Embedding::dtype>(
+      core, "embedding", Embedding(), &Embedding::ForwardCost, "vocabulary"_a, "tokens"_a, "cols"_a, "dtype"_a);
+  Formula<&AdamW::parameters>(core, "adamw", AdamW(), &AdamW::Step, "parameters"_a, "A step over fp32 parameters");
+  Formula<&ReadStream::bytes>(core, "read", ReadStream(), &ReadStream::Cost, "size"_a);
+  Formula<&CopyStream::bytes>(core, "copy", CopyStream(), &CopyStream::Cost, "size"_a,
+                              "Reads `size` bytes and writes as many elsewhere");
+  Formula<&Mlp::batch, &Mlp::width, &Mlp::layers, &Mlp::compute>(
+      core, "mlp_training", Mlp(), [](const Mlp& mlp) { return mlp.TrainingCost(/*steps=*/1); }, "batch"_a, "width"_a,
+      "layers"_a, "dtype"_a, "Forward and backward of layers x (Linear, GELU)");
   core.def("transformer_training", TrainingCost, "size"_a, "batch"_a, "context"_a, nb::kw_only(), "compute"_a = "fp32",
-           "storage"_a = "fp32", "mode"_a = "step");
+           "storage"_a = "fp32", "mode"_a = "step",
+           "A step of a named transformer (small, medium, …); mode: inference, forward, forward_backward, step");
   core.def(
       "decoder_prefill",
       [](const std::string& model, const std::string& precision, double prompt, double batch) {
         return DecoderNamed(model, precision).PrefillCost(batch, prompt, prompt);
       },
-      "model"_a, "precision"_a, "prompt"_a, nb::kw_only(), "batch"_a = 1);
+      "model"_a, "precision"_a, "prompt"_a, nb::kw_only(), "batch"_a = 1,
+      "Reading a prompt, by the shape of a named model (llama3_1b, …; an unknown name lists all)");
   core.def(
       "decoder_decode",
       [](const std::string& model, const std::string& precision, double depth, double batch) {
         return DecoderNamed(model, precision).DecodeCost(batch, depth, depth + 1);
       },
-      "model"_a, "precision"_a, "depth"_a, nb::kw_only(), "batch"_a = 1);
+      "model"_a, "precision"_a, "depth"_a, nb::kw_only(), "batch"_a = 1,
+      "One token of each sequence with `depth` tokens in the cache before it");
 }
 
 }  // namespace roofbench::python

@@ -203,13 +203,15 @@ class Machine {
 
 void BindMachine(nb::module_& core) {
   using timing::SampleOptions;
-  nb::class_<SampleOptions>(core, "SampleOptions")
-      .def("__init__",
-           [](nb::handle_t<SampleOptions> self, const nb::kwargs& fields) {
-             new (nb::inst_ptr<SampleOptions>(self)) SampleOptions();
-             nb::inst_mark_ready(self);
-             for (const auto& [name, value] : fields) nb::setattr(self, name, value);
-           })
+  nb::class_<SampleOptions>(core, "SampleOptions", "When to stop (lib/timing/sampler.h)")
+      .def(
+          "__init__",
+          [](nb::handle_t<SampleOptions> self, const nb::kwargs& fields) {
+            new (nb::inst_ptr<SampleOptions>(self)) SampleOptions();
+            nb::inst_mark_ready(self);
+            for (const auto& [name, value] : fields) nb::setattr(self, name, value);
+          },
+          nb::sig("def __init__(self, **fields: float | None) -> None"))
       .def_rw("warmup_iters", &SampleOptions::warmup_iters, nb::arg().none())
       .def_rw("min_samples", &SampleOptions::min_samples)
       .def_rw("max_samples", &SampleOptions::max_samples)
@@ -219,16 +221,24 @@ void BindMachine(nb::module_& core) {
       .def_rw("max_warmup_time", &SampleOptions::max_warmup_time)
       .def_rw("roof_share", &SampleOptions::roof_share);
 
-  nb::class_<Machine>(core, "Machine")
-      .def(nb::init<int>(), "threads"_a = 0)
-      .def("context", &Machine::Context)
-      .def("supports", &Machine::Supports, "dtype"_a)
-      .def("add_compute_probe", &Machine::AddComputeProbe, "dtype"_a, "name"_a, "flops"_a, "step"_a)
-      .def("reuse_roofs", &Machine::ReuseRoofs, "library"_a)
-      .def("calibrate", &Machine::Calibrate, "cost"_a)
+  nb::class_<Machine>(core, "Machine", "The processors as a device, which keeps the measured roofs: one a process")
+      .def(nb::init<int>(), "threads"_a = 0, "threads of the probes; 0: one for each processor of this process")
+      .def("context", &Machine::Context, nb::sig("def context(self) -> dict[str, str]"),
+           "Facts for the context of results, with the program's keys")
+      .def("supports", &Machine::Supports, "dtype"_a, "Whether the hardware has arithmetic in this precision")
+      .def("add_compute_probe", &Machine::AddComputeProbe, "dtype"_a, "name"_a, "flops"_a, "step"_a,
+           "A way to the arithmetic roof, such as a library's product; call it before reuse_roofs")
+      .def("reuse_roofs", &Machine::ReuseRoofs, "library"_a,
+           "Takes the roofs that an earlier process kept, and keeps those of this one. `library` names the added "
+           "probes with their versions: arithmetic roofs are kept for each of them")
+      .def("calibrate", &Machine::Calibrate, "cost"_a, "Measures the unknown roofs that the cost needs, 0.1 to 1 s")
       .def("sample", &Machine::Sample, "function"_a, "arguments"_a = nb::tuple(), nb::kw_only(), "cost"_a = nb::none(),
            "cold"_a = true, "operands"_a = nb::tuple(), "options"_a = nb::none(), "before_step"_a = nb::none(),
-           "interrupted"_a = nb::none());
+           "interrupted"_a = nb::none(),
+           "Takes samples of function(*arguments), with roof probes between them where there is a cost. `operands`: "
+           "(address, bytes) whose lines are evicted before each call, after before_step, untimed. `cold` selects the "
+           "roof. `interrupted` is polled between chunks. A KeyboardInterrupt passes through, and so do other "
+           "exceptions before there are samples; a later one is `raised`");
 }
 
 }  // namespace roofbench::python

@@ -61,15 +61,15 @@ std::string UnmeasuredLine(const std::string& name, const nb::dict& axes, const 
       {.name = name, .axes = AxesOf(axes), .repetition = repetition, .verdict = *found, .reason = reason});
 }
 
+Outcome OutcomeOf(const std::string& line) {
+  absl::StatusOr<Outcome> outcome = ParseJournalLine(line);
+  if (outcome.ok()) return *std::move(outcome);
+  throw std::invalid_argument("not a line of a journal: " + std::string(outcome.status().message()));
+}
+
 std::vector<std::string> RowsOf(const std::vector<std::string>& lines, const nb::dict& axes, std::size_t index) {
   std::deque<Outcome> outcomes;
-  for (const std::string& line : lines) {
-    const absl::StatusOr<Outcome> outcome = ParseJournalLine(line);
-    if (!outcome.ok()) {
-      throw std::invalid_argument("not a line of a journal: " + std::string(outcome.status().message()));
-    }
-    outcomes.push_back(*outcome);
-  }
+  for (const std::string& line : lines) outcomes.push_back(OutcomeOf(line));
   if (outcomes.empty()) return {};
   const std::string& name = outcomes.front().name;
   const CaseKey key = {.family = name.substr(0, name.find('/')), .name = name, .axes = AxesOf(axes)};
@@ -114,27 +114,34 @@ void BindResults(nb::module_& core) {
                          timing::SeriesMedianInterval(measurement.outcome.samples.seconds);
                      return std::pair(interval.low, interval.high);
                    })
-      .def_prop_ro("processor_seconds",
-                   [](const Measurement& measurement) { return measurement.outcome.samples.cpu_seconds_per_step; })
+      .def_prop_ro(
+          "processor_seconds",
+          [](const Measurement& measurement) { return measurement.outcome.samples.cpu_seconds_per_step; },
+          "Of one call, all threads together")
       .def_prop_ro("roof_name", [](const Measurement& measurement) { return measurement.outcome.roof_name; })
       .def_prop_ro("noise", [](const Measurement& measurement) { return measurement.outcome.noise; })
-      .def_ro("impossible", &Measurement::impossible)
-      .def_ro("raised", &Measurement::raised)
-      .def_ro("last_result", &Measurement::last_result)
-      .def("counters",
-           [](const Measurement& measurement) {
-             nb::dict counters;
-             for (const auto& [name, value] : CountersOf(measurement.outcome)) {
-               counters[nb::str(name.c_str())] = value;
-             }
-             return counters;
-           })
-      .def("journal_line", MeasuredLine, "name"_a, "axes"_a, nb::kw_only(), "repetition"_a = 0, "failure"_a = "");
+      .def_ro("impossible", &Measurement::impossible, "Why the call cannot have done its work, or \"\"")
+      .def_ro("raised", &Measurement::raised, nb::for_getter(nb::sig("def raised(self, /) -> Exception | None")),
+              "What the function raised after the first chunk of samples; all finished chunks are here")
+      .def_ro("last_result", &Measurement::last_result, "What the last timed call returned")
+      .def(
+          "counters",
+          [](const Measurement& measurement) {
+            nb::dict counters;
+            for (const auto& [name, value] : CountersOf(measurement.outcome)) counters[nb::str(name.c_str())] = value;
+            return counters;
+          },
+          nb::sig("def counters(self) -> dict[str, float]"))
+      .def("journal_line", MeasuredLine, "name"_a, "axes"_a, nb::kw_only(), "repetition"_a = 0, "failure"_a = "",
+           "A line of the journal; with a failure, that of a failed case with the samples before it");
 
   core.def("unmeasured_line", UnmeasuredLine, "name"_a, "axes"_a, "verdict"_a, "reason"_a, nb::kw_only(),
-           "repetition"_a = 0);
-  core.def("rows", RowsOf, "lines"_a, "axes"_a, nb::kw_only(), "family_index"_a = 0);
-  core.def("contract", [] { return ContractOf(nlohmann::ordered_json::array()).dump(); });
+           "repetition"_a = 0, "The line of a case that was not measured; verdict: skipped, failed, interrupted");
+  core.def("rows", RowsOf, "lines"_a, "axes"_a, nb::kw_only(), "family_index"_a = 0,
+           "The rows of one case from the lines of its repetitions, with their aggregates if there are two");
+  core.def(
+      "contract", [] { return ContractOf(nlohmann::ordered_json::array()).dump(); },
+      "roofbench --describe=json without families");
   core.def("human_time", HumanTime, "seconds"_a);
   core.def("human_rate", HumanRate, "per_second"_a, "unit"_a);
 }

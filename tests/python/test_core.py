@@ -35,12 +35,12 @@ def test_costs_are_the_formulas_of_the_program() -> None:
 BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: _core.matmul(1, 1, 1, "half"), "dtype 'half': expected fp32, tf32, bf16"),
     (lambda: _core.gemv(1, 1, "int3"), "precision 'int3': expected fp32"),
-    (lambda: _core.softmax(1, 1, "fp32", direction="up"), "direction 'up'"),  # type: ignore[arg-type]
+    (lambda: _core.softmax(1, 1, "fp32", direction="up"), "direction 'up'"),
     (lambda: _core.decoder_decode("gpt", "bf16", 1), "model 'gpt': expected tinyllama_1b"),
     (lambda: _core.Cost(bytes_read=-1), "bytes_read=-1.0: expected a number from 0"),
     (lambda: _core.Cost({"fp32": math.nan}), "flops=nan"),
     (lambda: _core.rows(["{}"], {}), "not a line of a journal"),
-    (lambda: _core.unmeasured_line("a", {}, "lost", ""), "verdict 'lost'"),  # type: ignore[arg-type]
+    (lambda: _core.unmeasured_line("a", {}, "lost", ""), "verdict 'lost'"),
     (lambda: _core.mismatch(array("f", [1]), array("f", [1]), 0.1), "float64"),
     (lambda: _core.Machine(-1), "negative number of threads"),
 ]

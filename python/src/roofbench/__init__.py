@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roofbench._core import __version__
+from roofbench._core import version as __version__
 
 if TYPE_CHECKING:
     from roofbench import work

@@ -19,7 +19,7 @@ def main() -> int:
     if verb == "case" and len(rest) == 1:
         return _runner.run_case(rest[0])
     if verb == "--version":
-        print(f"roofbench {_core.__version__} ({_core.git_revision})")
+        print(f"roofbench {_core.version} ({_core.git_revision})")
         return _runner.OK
     asked = verb in ("--help", "-h")
     print(_USAGE, end="", file=sys.stdout if asked else sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Result:
     name: str
     failure: str = ""  # why it does not count; "": it does
     measurement: _core.Measurement | None = None  # samples of a failed one are kept
-    axes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    axes: dict[str, str] = dataclasses.field(default_factory=dict)
     first_call: float | None = None  # seconds, with all compilation; never among the samples
     checked: bool = False  # against a reference
     notes: Sequence[str] = ()  # what else limits the result

@@ -10,56 +10,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from roofbench import _core
 from roofbench._check import DTYPES
-from roofbench._core import (
-    Cost,
-    adamw,
-    attention,
-    copy,
-    cross_entropy,
-    decoder_decode,
-    decoder_prefill,
-    embedding,
-    gather_gemv,
-    gelu,
-    gemv,
-    layer_norm,
-    llm_int8_linear,
-    matmul,
-    mlp_training,
-    read,
-    rms_norm,
-    rope,
-    silu_mul,
-    softmax,
-    transformer_training,
-)
+from roofbench._core import *  # noqa: F403
+from roofbench._core import Cost
 
-__all__ = [
-    "Cost",
-    "Work",
-    "adamw",
-    "attention",
-    "copy",
-    "cross_entropy",
-    "decoder_decode",
-    "decoder_prefill",
-    "embedding",
-    "gather_gemv",
-    "gelu",
-    "gemv",
-    "layer_norm",
-    "llm_int8_linear",
-    "matmul",
-    "mlp_training",
-    "of",
-    "read",
-    "rms_norm",
-    "rope",
-    "silu_mul",
-    "softmax",
-    "transformer_training",
-]
+__all__ = ["Work", "of"]
+__all__ += _core.__all__
 
 
 @dataclasses.dataclass(frozen=True)
