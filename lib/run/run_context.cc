@@ -57,6 +57,16 @@ std::string WrappedLines(const std::vector<std::string>& lines, std::size_t widt
 
 }  // namespace
 
+absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device) {
+  absl::StatusOr<std::string> program = HashOfFile("/proc/self/exe");
+  if (!program.ok()) return program.status();
+  return RunIdentity{
+      {"program", *std::move(program)},
+      {"device", absl::StrCat(device.kind(), ", ", device.name(), ", ", device.threads(), " threads")},
+      {"flags", absl::StrJoin(options.measuring_flags, " ")},
+  };
+}
+
 std::string VersionLine(const RunOptions& options) {
   const std::string library =
       absl::StrCat(kLibrary, " ", ROOFBENCH_VERSION, " (", ROOFBENCH_GIT_REVISION, "), LibTorch ", TORCH_VERSION);

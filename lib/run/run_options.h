@@ -9,6 +9,7 @@
 
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/hardware/process_memory.h"
+#include "lib/results/journal.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/plan.h"
 #include "lib/timing/sampler.h"
@@ -31,9 +32,6 @@ enum class RoofSource {
   kMeasure,  // measures all roofs
   kOff,      // no roofs
 };
-
-// Facts that accompany a result: unique keys and their texts.
-using RunFacts = std::vector<std::pair<std::string, std::string>>;
 
 struct RunOptions : Selection {
   bool suite_given = false;

@@ -5,17 +5,20 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "lib/base/text.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/results/counters.h"
+#include "lib/results/journal.h"
 #include "lib/results/journal_line.h"
 #include "lib/results/row.h"
 #include "lib/timing/series.h"
@@ -81,6 +84,27 @@ std::vector<std::string> RowsOf(const std::vector<std::string>& lines, const nb:
   return texts;
 }
 
+// The journal of a run, and what an earlier process of the run wrote into it.
+struct RunJournal {
+  Journal file = Journal();
+  Recorded recorded = {};
+};
+
+std::unique_ptr<RunJournal> OpenJournal(const std::string& path, const nb::dict& run, const nb::dict& context,
+                                        const std::string& contract, bool resume) {
+  auto journal = std::make_unique<RunJournal>();
+  journal->recorded.context = AxesOf(context);
+  absl::Status status = absl::NotFoundError(path);
+  if (resume) {
+    absl::StatusOr<Recorded> recorded = journal->file.Resume(path, AxesOf(run));
+    status = recorded.status();
+    if (recorded.ok()) journal->recorded = *std::move(recorded);
+  }
+  if (absl::IsNotFound(status)) status = journal->file.Create(path, AxesOf(run), AxesOf(context), contract);
+  if (!status.ok()) throw std::invalid_argument(std::string(status.message()));
+  return journal;
+}
+
 // Shows the references of a measurement to the garbage collector. They may lead back to it: an exception has the frames
 // of its callers, whose variables are the measurement and the machine.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
@@ -134,6 +158,29 @@ void BindResults(nb::module_& core) {
           nb::sig("def counters(self) -> dict[str, float]"))
       .def("journal_line", MeasuredLine, "name"_a, "axes"_a, nb::kw_only(), "repetition"_a = 0, "failure"_a = "",
            "A line of the journal; with a failure, that of a failed case with the samples before it");
+
+  nb::class_<RunJournal>(core, "Journal", "That of a run: a line for each finished case, given to the system at once")
+      .def(nb::new_(&OpenJournal), "path"_a, "run"_a, "context"_a, "contract"_a, nb::kw_only(), "resume"_a)
+      .def_prop_ro("context",
+                   [](const RunJournal& journal) {
+                     const RunFacts& facts = journal.recorded.context;
+                     return std::map<std::string, std::string>(facts.begin(), facts.end());
+                   })
+      .def_prop_ro(
+          "lines",
+          [](const RunJournal& journal) {
+            std::vector<std::string> lines;
+            for (const Outcome& outcome : journal.recorded.outcomes) lines.push_back(JournalLine(outcome));
+            return lines;
+          },
+          "Of earlier processes of this run")
+      .def_prop_ro("notes", [](const RunJournal& journal) { return journal.recorded.notes; })
+      .def(
+          "append",
+          [](RunJournal& journal, const std::string& line) {
+            return std::string(journal.file.Append(OutcomeOf(line)).message());
+          },
+          "line"_a, "Why it could not be written, or \"\"");
 
   core.def("unmeasured_line", UnmeasuredLine, "name"_a, "axes"_a, "verdict"_a, "reason"_a, nb::kw_only(),
            "repetition"_a = 0, "The line of a case that was not measured; verdict: skipped, failed, interrupted");

@@ -139,17 +139,6 @@ class Result:
         save([self], path)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Family:
-    """That of cases without a declared one, for readers of the file: an axis is not a counter."""
-
-    name: str
-    axes: tuple[str, ...]
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "cache_default": "cold", "axes": [{"name": axis} for axis in self.axes]}
-
-
 def save(results: Iterable[Result], path: str | Path) -> None:
     """Writes results into one file, completely or not at all."""
     from roofbench._runner import write_result
@@ -163,5 +152,8 @@ def save(results: Iterable[Result], path: str | Path) -> None:
         repetition = counts[result.name] = counts.get(result.name, -1) + 1
         axes.setdefault(result.name.partition("/")[0], {}).update(dict.fromkeys(result.axes))
         rows.append(result.row(repetition=repetition, family_index=index))
-    families: Any = [_Family(name, tuple(own)) for name, own in axes.items()]
+    # For readers of the file: an axis is not a counter.
+    families = [
+        {"name": name, "cache_default": "cold", "axes": [{"name": axis} for axis in own]} for name, own in axes.items()
+    ]
     write_result(Path(path), context(), families, rows)

@@ -5,7 +5,6 @@ hang or exit; results and journals are those of the program (docs/unattended.md)
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -32,11 +31,9 @@ from roofbench._family import Planned, UsageError
 Line = dict[str, Any]  # of a journal
 
 OK, FAILED, REFUSED = 0, 1, 2
-_JOURNAL = "roofbench-journal-1"
 _LONGEST_REASON = 2000
 _MICROSECONDS = 1e6
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_START_OVER = "; choose another --journal, or leave out --resume to start over"
 
 
 def say(text: str) -> None:
@@ -187,86 +184,6 @@ def _failure(reason: str) -> Line:
     return {"verdict": "failed", "reason": reason}
 
 
-class Journal:
-    """A line for each finished case, given to the system at once: a crash loses only the running case."""
-
-    def __init__(self, path: Path, header: Line, resume: bool) -> None:
-        """Raises UsageError for a file that is not this run's journal. Without `resume` an earlier journal is kept as
-        FILE.previous, or .previous.2 and so on."""
-        self.path = path
-        self.lines: list[Line] = []  # of earlier processes of this run
-        self.context: dict[str, str] = header["context"]
-        self.is_whole = True
-        self._file = self._locked()
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if resume and text:
-            self._resume(text, header)
-            return
-        if text:
-            self._header_in(text)
-            names = [f"{path}.previous", *(f"{path}.previous.{number}" for number in range(2, 1000))]
-            path.rename(next(name for name in names if not Path(name).exists()))
-            os.close(self._file)
-            self._file = self._locked()
-        self._write(json.dumps(header, ensure_ascii=False))
-
-    def _locked(self) -> int:
-        try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise self._refusal(f"cannot be written: {error.strerror}") from None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise self._refusal("is being written by another roofbench; wait for it, or choose another") from None
-        return file
-
-    def _refusal(self, why: str) -> UsageError:
-        return UsageError(f"--journal={self.path} {why}")
-
-    def _header_in(self, text: str) -> Line:
-        with suppress(ValueError):
-            found = json.loads(text.partition("\n")[0])
-            if isinstance(found, dict) and found.get("schema") == _JOURNAL:
-                return found
-        raise self._refusal("exists and is not a journal of roofbench; remove it, or choose another --journal")
-
-    def _resume(self, text: str, header: Line) -> None:
-        written = self._header_in(text)
-        for key, now in header["run"].items():
-            before = written.get("run", {}).get(key, "")
-            if before != now:
-                raise self._refusal(f"belongs to another run: its {key} was '{before}' and is now '{now}'{_START_OVER}")
-        self.context = written["context"]
-        whole, _, rest = text.rpartition("\n")
-        if rest:
-            say(f"the last line of {self.path} was cut off: its case runs again")
-            os.ftruncate(self._file, len(whole.encode()) + 1)
-        for number, raw in enumerate(whole.split("\n")[1:], 2):
-            try:
-                _core.rows([raw], {})
-                self.lines.append(json.loads(raw))
-            except ValueError as error:
-                raise self._refusal(f"is damaged in line {number} ({error}){_START_OVER}") from None
-
-    def _write(self, text: str) -> None:
-        size = os.fstat(self._file).st_size
-        data = f"{text}\n".encode()
-        try:
-            if os.write(self._file, data) == len(data):
-                return
-            why = "the disk is full"
-        except OSError as error:
-            why = str(error.strerror)
-        with suppress(OSError):
-            os.ftruncate(self._file, size)
-        say(f"--journal={self.path} cannot be written: {why}; --resume runs this case again")
-        self.is_whole = False
-
-    def append(self, line: Line) -> None:
-        self._write(json.dumps(line, ensure_ascii=False))
-
-
 def facts_of(program: str, folder: Path) -> dict[str, str]:
     """The context of a result: the machine, and the program with the commit that its folder is at."""
     from roofbench._machine import context
@@ -279,9 +196,19 @@ def facts_of(program: str, folder: Path) -> dict[str, str]:
     return context() | {"program": program} | ({"program_revision": found} if found else {})
 
 
-def contract_with(known: Sequence[_family.Family]) -> Line:
+def contract_with(families: Sequence[Line]) -> Line:
     contract: Line = json.loads(_core.contract())
-    return contract | {"families": [one.describe() for one in known]}
+    return contract | {"families": families}
+
+
+def opened(args: argparse.Namespace, identity: dict[str, str], facts: dict[str, str], contract: Line) -> _core.Journal:
+    try:
+        journal = _core.Journal(str(args.journal), identity, facts, json.dumps(contract), resume=args.resume)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    for note in journal.notes:
+        say(note)
+    return journal
 
 
 @contextmanager
@@ -295,7 +222,7 @@ def replaced(path: Path) -> Iterator[Path]:
         new.unlink(missing_ok=True)
 
 
-def write_result(path: Path, facts: dict[str, str], known: Sequence[_family.Family], rows: Sequence[Line]) -> None:
+def write_result(path: Path, facts: dict[str, str], families: Sequence[Line], rows: Sequence[Line]) -> None:
     """Raises OSError."""
     context = {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -304,7 +231,7 @@ def write_result(path: Path, facts: dict[str, str], known: Sequence[_family.Fami
         "num_cpus": os.cpu_count() or 1,
         "load_avg": list(os.getloadavg()),
         **facts,
-        "contract": json.dumps(contract_with(known), ensure_ascii=False, separators=(",", ":")),
+        "contract": json.dumps(contract_with(families), ensure_ascii=False, separators=(",", ":")),
     }
     with replaced(path) as new:
         new.write_text(json.dumps({"context": context, "benchmarks": list(rows)}, indent=1, ensure_ascii=False) + "\n")
@@ -317,12 +244,14 @@ class Run:
     args: argparse.Namespace
     planned: list[Planned]
     facts: dict[str, str]
-    journal: Journal | None
+    journal: _core.Journal | None
+    is_whole: bool = True  # the journal
     signals: Signals = field(default_factory=Signals)
     lines: list[list[Line]] = field(default_factory=list)  # of each case, its repetitions
 
     def execute(self) -> None:
-        recorded = {(line["name"], line["repetition"]): line for line in (self.journal.lines if self.journal else [])}
+        lines = map(json.loads, self.journal.lines if self.journal else [])
+        recorded = {(line["name"], line["repetition"]): line for line in lines}
         for index, one in enumerate(self.planned):
             self.lines.append([])
             for repetition in range(self.args.repetitions):
@@ -349,8 +278,9 @@ class Run:
             answer["line"] = json.loads(_core.unmeasured_line(one.name, texts, answer["verdict"], answer["reason"]))
             answer["text"] = f"{one.name}  {answer['verdict']}: {answer['reason']}"
         line: Line = answer["line"] | {"repetition": repetition}
-        if self.journal:
-            self.journal.append(line)
+        if self.journal and (why := self.journal.append(json.dumps(line))):
+            say(f"{why}; --resume runs this case again")
+            self.is_whole = False
         print(answer["text"], flush=True)
         return line
 
@@ -469,9 +399,9 @@ def run(arguments: Sequence[str]) -> int:
     if not known:
         raise UsageError(f"{args.file}: declares no family; put @roofbench.family(n=[…]) above a function")
     planned = _family.plan(known, [_family.Override.parse(text) for text in args.axis], args.filter)
-    chosen = [one for one in known if any(one is each.family for each in planned)]
+    chosen = [one.describe() for one in known if any(one is each.family for each in planned)]
     if args.describe:
-        print(json.dumps(contract_with(known), indent=1, ensure_ascii=False))
+        print(json.dumps(contract_with([one.describe() for one in known]), indent=1, ensure_ascii=False))
         return OK
     if args.list:
         cases = [{"name": one.name, "axes": one.family.values_of(one.point)} for one in planned]
@@ -483,8 +413,7 @@ def run(arguments: Sequence[str]) -> int:
     if args.json and args.journal and args.json.resolve() == args.journal.resolve():
         raise UsageError(f"--json and --journal are the same file, {args.json}; choose another name")
     facts = facts_of(args.file.name, args.file.resolve().parent)
-    header = {"schema": _JOURNAL, "context": facts, "run": _identity(args, facts), "contract": contract_with(chosen)}
-    journal = Journal(args.journal, header, args.resume) if args.journal else None
+    journal = opened(args, _identity(args, facts), facts, contract_with(chosen)) if args.journal else None
     if args.json and journal:
         _marker(args.json).write_text("".join(f"{flag}\0" for flag in flags))
     todo = Run(args, planned, journal.context if journal else facts, journal)
@@ -493,7 +422,7 @@ def run(arguments: Sequence[str]) -> int:
     return _finish(todo, chosen)
 
 
-def _finish(todo: Run, chosen: Sequence[_family.Family]) -> int:
+def _finish(todo: Run, chosen: Sequence[Line]) -> int:
     """Writes what was measured, also after a signal, by which the process then ends."""
     out, states, ending = todo.args.json, todo.states(), todo.signals.received
     is_written = True
@@ -512,8 +441,7 @@ def _finish(todo: Run, chosen: Sequence[_family.Family]) -> int:
         os.kill(os.getpid(), ending)
     if out and todo.journal:
         _marker(out).unlink(missing_ok=True)
-    is_whole = is_written and (todo.journal is None or todo.journal.is_whole)
-    return OK if is_whole and "failed" not in states else FAILED
+    return OK if is_written and todo.is_whole and "failed" not in states else FAILED
 
 
 def main(arguments: Sequence[str]) -> int:

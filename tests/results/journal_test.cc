@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/journal.h"
+#include "lib/results/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/results/journal_line.h"
 #include "tests/base/temp_folder.h"
-#include "tests/device/fake_device.h"
 
 namespace roofbench {
 namespace {
@@ -271,24 +270,6 @@ TEST_F(JournalTest, OneProcessWritesAtATime) {
   EXPECT_THAT(std::string(second.Create(path_, kIdentity, kFacts).message()), HasSubstr("is being written"));
   ASSERT_TRUE(first.Append(Measured("b")).ok());
   EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
-}
-
-TEST(RunIdentityTest, EachPartThatDiffersIsNamed) {
-  FakeDevice device;
-  RunOptions options;
-  options.measuring_flags = {"--seed=1"};
-  const auto before = IdentityOf(options, device);
-  ASSERT_TRUE(before.ok()) << before.status();
-  EXPECT_TRUE(SameRun(*before, *before).ok());
-  options.measuring_flags = {"--seed=2"};
-  EXPECT_THAT(std::string(SameRun(*before, *IdentityOf(options, device)).message()),
-              AllOf(HasSubstr("flags"), HasSubstr("--seed=1"), HasSubstr("--seed=2")));
-  for (std::size_t part = 0; part < before->size(); ++part) {
-    RunIdentity other = *before;
-    other[part].second += "x";
-    EXPECT_THAT(std::string(SameRun(other, *before).message()), HasSubstr(other[part].first));
-  }
-  EXPECT_FALSE(SameRun({}, *before).ok()) << "the parts are missing";
 }
 
 TEST(RunIdentityTest, HashChangesWithEveryByte) {

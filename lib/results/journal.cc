@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/journal.h"
+#include "lib/results/journal.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "lib/base/files.h"
 #include "lib/base/json.h"
 #include "lib/results/journal_line.h"
@@ -108,16 +107,6 @@ absl::StatusOr<std::string> HashOfFile(const std::string& path) {
     }
   }
   return absl::StrFormat("%016x", hash);
-}
-
-absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device) {
-  absl::StatusOr<std::string> program = HashOfFile("/proc/self/exe");
-  if (!program.ok()) return program.status();
-  return RunIdentity{
-      {"program", *std::move(program)},
-      {"device", absl::StrCat(device.kind(), ", ", device.name(), ", ", device.threads(), " threads")},
-      {"flags", absl::StrJoin(options.measuring_flags, " ")},
-  };
 }
 
 absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now) {

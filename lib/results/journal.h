@@ -11,17 +11,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/files.h"
-#include "lib/device/device.h"
 #include "lib/results/outcome.h"
-#include "lib/run/run_options.h"
 
 namespace roofbench {
+
+// Facts that accompany a result: unique keys and their texts.
+using RunFacts = std::vector<std::pair<std::string, std::string>>;
 
 // Identifies the processes of one run. Name and value of each part: "program" (a hash of its file), "device", "flags"
 // (those that affect what is measured and how, but not where the results are written).
 using RunIdentity = RunFacts;
-
-absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device);
 
 // Returns FailedPrecondition naming the first part that differs, with both values.
 absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now);
