@@ -32,6 +32,10 @@ else:
 
 # Element types without a numpy type, and the integers that hold them.
 STORAGE = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+_NOT_YET = (
+    "GPUs are not measured from Python yet; move it to the CPU, as with .cpu(), or measure the kernel with the program"
+    " (docs/your_kernel.md)"
+)
 _DEEPEST = 20  # of nested containers; a cycle ends earlier
 # Functions of these hold no operands.
 _LIBRARIES = frozenset({"numpy", "torch", "jax", "roofbench", *sys.stdlib_module_names})
@@ -95,10 +99,7 @@ class Array:
 def _of_tensor(tensor: Any, where: str) -> Array:
     framework = torch()
     if tensor.device.type != "cpu":
-        raise TypeError(
-            f"{where} is on {tensor.device}: roofbench measures arrays of the CPU from Python; move it with .cpu(), or"
-            " measure GPUs with the program"
-        )
+        raise TypeError(f"{where} is on {tensor.device}: {_NOT_YET}")
     dtype = str(tensor.dtype).removeprefix("torch.")
     if tensor.layout is not framework.strided or tensor.is_quantized:
         raise TypeError(f"{where} is a {tensor.layout} tensor of {dtype}: only strided ones are supported")
@@ -121,7 +122,7 @@ def array_of(value: Any, where: str) -> Array:
     if is_tensor(value):
         return _of_tensor(value, where)
     if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(f"{where} is on a GPU: roofbench measures arrays of the CPU from Python")
+        raise TypeError(f"{where} is on a GPU: {_NOT_YET}")
     try:
         if isinstance(value, (np.ndarray, bytearray, memoryview)) or not hasattr(value, "__dlpack__"):
             data = np.ndarray.view(np.asarray(value), np.ndarray)
@@ -137,6 +138,12 @@ def array_of(value: Any, where: str) -> Array:
     return Array(where, name, data, value)
 
 
+def _is_container(value: Any) -> bool:
+    """Whether `_parts` knows what it contains."""
+    known = isinstance(value, (Mapping, list, tuple, set, frozenset)) or is_module(value)
+    return known or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+
+
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
     """The contents of a container, each with the text that follows the container's name."""
     if isinstance(value, Mapping):
@@ -145,7 +152,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
         return [(f"[{index}]", item) for index, item in enumerate(value)]
     if is_module(value):
         return [(f".{name}", item) for part in (value.named_parameters(), value.named_buffers()) for name, item in part]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if _is_container(value):  # a dataclass
         return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)]
     return []
 
@@ -284,17 +291,13 @@ class Copier:
 
     def __init__(self, double: bool) -> None:
         self._double = double
-        self.copies: dict[int, Any] = {}  # by the identity of the original
+        self.copies: dict[int, Any] = {}  # by the identity of the original, as copy.deepcopy keeps them
         self._kept: list[Any] = []  # keeps the identities valid
+        self._seen: set[int] = set()  # containers
 
-    def __call__(self, value: Any, depth: int = 0) -> Any:
-        if id(value) in self.copies:
-            return self.copies[id(value)]
-        made = self._made(value, depth)
-        if made is not value:
-            self.copies[id(value)] = made
-            self._kept.append(value)
-        return made
+    def __call__(self, value: Any) -> Any:
+        self._decide(value)
+        return copy.deepcopy(value, self.copies)
 
     def function(self, function: Any) -> Any:
         """A function whose closure and globals have copies of the arrays and modules that it refers to."""
@@ -308,8 +311,7 @@ class Copier:
         old_cells = function.__closure__ or ()
         cells = tuple(types.CellType() for _ in old_cells)
         made = types.FunctionType(function.__code__, namespace, function.__name__, None, cells)
-        self.copies[id(function)] = made  # before its parts, which may refer to it
-        self._kept.append(function)
+        self._keep(function, made)  # before its parts, which may refer to it
         for name in function.__code__.co_names:
             if name in namespace:
                 namespace[name] = self._held(namespace[name])
@@ -324,59 +326,40 @@ class Copier:
         """The references of a function: its own list of results, say, stays the same object."""
         return value if isinstance(value, (list, dict, set)) and not walk(value, "") else self(value)
 
-    def _made(self, value: Any, depth: int) -> Any:
-        if depth > _DEEPEST:
-            return value
-        if is_tensor(value):
-            return self._tensor(value)
+    def _keep(self, original: Any, made: Any) -> None:
+        self.copies[id(original)] = made
+        self._kept.append(original)
+
+    def _decide(self, value: Any) -> None:
+        """Makes the copies of what containers and modules hold: of arrays and functions; other objects stay."""
+        if id(value) in self.copies or id(value) in self._seen or value is None:
+            return
         if is_array(value):
-            array = array_of(value, "an argument of the reference")
-            if self._double and array.is_floating:
-                kind = np.complex128 if array.data.dtype.kind == "c" else np.float64
-                return np.array(floats(array.data, array.dtype), kind)
-            return np.array(np.asarray(value) if array.dtype in STORAGE else array.data)
-        if is_module(value):
-            return self._module(value)
-        if isinstance(value, types.FunctionType) and _is_own(value):
-            return self.function(value)
-        copied = [self(part, depth + 1) for _, part in _parts(value)]
-        if all(new is old for new, (_, old) in zip(copied, _parts(value), strict=True)):
-            return _shallow(value)
-        if isinstance(value, dict):
-            made = _shallow(value)
-            made.update(zip(value, copied, strict=True))
-            return made
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*copied)
-        if isinstance(value, (list, tuple)):
-            return type(value)(copied)
-        if dataclasses.is_dataclass(value):
-            made = copy.copy(value)
-            for field, part in zip(dataclasses.fields(value), copied, strict=True):
-                object.__setattr__(made, field.name, part)
-            return made
-        return value
+            self._keep(value, self._tensor(value) if is_tensor(value) else self._array(value))
+        elif isinstance(value, types.FunctionType) and _is_own(value):
+            self.function(value)
+        elif not _is_container(value):
+            self._keep(value, value)
+        else:
+            self._seen.add(id(value))
+            for _, part in _parts(value):
+                self._decide(part)
+
+    def _array(self, value: Any) -> NDArray[Any]:
+        array = array_of(value, "an argument of the reference")
+        if self._double and array.is_floating:
+            kind = np.complex128 if array.data.dtype.kind == "c" else np.float64
+            return np.array(floats(array.data, array.dtype), kind)
+        return np.array(np.asarray(value) if array.dtype in STORAGE else array.data)
 
     def _tensor(self, tensor: Any) -> Any:
         kind = tensor.dtype
         if self._double and (tensor.is_floating_point() or tensor.is_complex()):
             kind = torch().complex128 if tensor.is_complex() else torch().float64
-        return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
-
-    def _module(self, module: Any) -> Any:
-        made = copy.deepcopy(module)
-        if self._double:
-            made = made.double()
-        made.zero_grad(set_to_none=True)
-        for (_, old), (_, new) in zip(_parts(module), _parts(made), strict=True):
-            self.copies[id(old)] = new
-            self._kept.append(old)
-        return made
-
-
-def _shallow(value: Any) -> Any:
-    """A list or dict of the reference's own, because it may change it."""
-    return copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        made = tensor.detach().to(kind, copy=True)
+        if isinstance(tensor, torch().nn.Parameter):
+            return torch().nn.Parameter(made, tensor.requires_grad)
+        return made.requires_grad_(tensor.requires_grad)
 
 
 def grads_of(leaves: Iterable[Any], mapped: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
