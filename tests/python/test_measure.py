@@ -81,6 +81,20 @@ def test_samples_median_and_interval() -> None:
     assert "few samples" in few.verdicts
 
 
+def test_checks_longer_than_the_limit_are_noted() -> None:
+    def slow(values: list[int]) -> int:
+        time.sleep(0.02)
+        return sum(values)
+
+    options = {**_FEW, "max_samples": 1}
+    short = roofbench.measure(slow, [1, 2], reference=slow, **{**options, "max_wall": 0.01})
+    assert short.ok and len(short.samples) == 1
+    assert re.search(r"the checks alone took [\d.]+ s, longer than max_wall=0.01", repr(short))
+    failed = roofbench.measure(slow, [1, 2], reference=lambda values: time.sleep(0.02), **{**options, "max_wall": 0.01})
+    assert not failed.ok and "the checks alone took" in "".join(failed.notes)
+    assert "max_wall" not in repr(roofbench.measure(slow, [1, 2], reference=slow, **options))
+
+
 def test_line_of_the_console() -> None:
     text = repr(_measured(name="twice/n:300"))
     assert text.startswith("twice/n:300  ") and "+-" in text and "\n" not in text

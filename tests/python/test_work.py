@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from roofbench import Work, work
@@ -26,6 +27,15 @@ def test_unknown_dtype_lists_the_known_ones() -> None:
 def test_less_than_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match=r"flops=-1\.0: expected a number from 0"):
         Work(flops=-1).cost()
+
+
+def test_a_text_is_no_number() -> None:
+    for wrong in ({"bytes_read": "3"}, {"flops": "1e9"}, {"flops": {"bf16": "1e9"}}, {"bytes_written": None}):
+        with pytest.raises(
+            TypeError, match=r"(bytes_read|flops|bytes_written)=.*: expected a number, not a (str|None)"
+        ):
+            Work(**wrong)
+    assert Work(bytes_read=np.int64(3), flops=np.float32(2)).cost().bytes == 3
 
 
 def test_formulas_are_those_of_the_program() -> None:

@@ -108,6 +108,7 @@ class Subject:
         self.seed = secrets.randbits(31) if options.seed is None else options.seed
         self.first_call: float | None = None
         self.checked = False
+        self.checked_seconds = 0.0
         self.notes: list[str] = []
         self._arguments = arguments
         by_argument = [walk(argument, f"argument {index}") for index, argument in enumerate(arguments)]
@@ -166,6 +167,14 @@ class Subject:
         ]
 
     # Checks.
+
+    @contextlib.contextmanager
+    def checking(self) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.checked_seconds += time.monotonic() - begin
 
     def expect(self) -> None:
         """Computes what the calls should give, before the function runs for the first time. Raises CaseError."""
@@ -481,14 +490,6 @@ def _of_modules(argument: Any) -> list[Array]:
     return walk(argument, "") if nn and isinstance(argument, nn.Module) else []
 
 
-@contextlib.contextmanager
-def _restoring(case: Subject) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        case.restore()
-
-
 def measure(
     function: Callable[..., Any],
     *args: Any,
@@ -520,7 +521,8 @@ def measure(
     mutates: numbers of the arguments that a call may change; they are restored before each call, untimed.
     grads: gradients of leaf tensors are results, and are dropped before each call, untimed.
     inputs: gives arguments for a seed, where other values of the same kind as the given ones would not do.
-    max_time, max_wall: seconds of samples, and of samples, warm-up and roof probes together.
+    max_time, max_wall: seconds of samples, and of samples, warm-up and roof probes together. Checks come on top of
+        them; where they alone take longer than max_wall, the result says so.
     roofs: whether roofs are measured; without them there is no share.
 
     A wrong, skipped, kept or unfinished result gives a failed Result with the reason, not an exception. TypeError and
@@ -533,15 +535,22 @@ def measure(
     case = Subject(function, args, options)
     cost = options.cost()
     measured = None
-    with _restoring(case):
-        try:
+    why = ""
+    try:
+        with case.checking():
             case.expect()
-            if cost is not None and roofs:
-                machine().calibrate(cost)
+        if cost is not None and roofs:
+            machine().calibrate(cost)
+        with case.checking():
             case.check_before()
-            measured = case.samples()
+        measured = case.samples()
+        with case.checking():
             case.judge(measured)
             case.check_after()
-        except CaseError as failure:
-            return case.result(measured, str(failure))
-    return case.result(measured, "")
+    except CaseError as failure:
+        why = str(failure)
+    finally:
+        case.restore()
+    if case.checked_seconds > max_wall:
+        case.notes.append(f"the checks alone took {case.checked_seconds:.3g} s, longer than max_wall={max_wall:g}")
+    return case.result(measured, why)

@@ -29,14 +29,19 @@ class Work:
     bytes_updated: float = 0  # changed in place: each is read once and written once
     dtype: str = "fp32"  # of the arithmetic: fp32, tf32, bf16, fp16, int8, fp8
 
+    def __post_init__(self) -> None:
+        self.cost()  # raises TypeError or ValueError here, where the mistake is
+
     def cost(self) -> Cost:
         flops = self.flops if isinstance(self.flops, Mapping) else {self.dtype: self.flops} if self.flops else {}
-        return Cost(
-            {dtype: float(count) for dtype, count in flops.items()},
-            bytes_read=float(self.bytes_read),
-            bytes_written=float(self.bytes_written),
-            bytes_updated=float(self.bytes_updated),
-        )
+        sizes = {name: _number(name, getattr(self, name)) for name in ("bytes_read", "bytes_written", "bytes_updated")}
+        return Cost({dtype: _number("flops", count) for dtype, count in flops.items()}, **sizes)
+
+
+def _number(name: str, value: Any) -> float:
+    if hasattr(value, "__float__"):
+        return float(value)
+    raise TypeError(f"{name}={value!r}: expected a number, not a {type(value).__name__}")
 
 
 def of(function: Callable[..., Any], *args: Any, backward: bool = False, dtype: str | None = None) -> Cost:
