@@ -31,6 +31,7 @@ from roofreport import units
 from roofreport.cli import main
 
 _ROUNDS = int(os.environ.get("ROOFBENCH_FUZZ_ROUNDS", "60"))
+_ESCAPE = "\x1b]0;owned\x07"
 _PATIENCE = 60.0  # seconds a verb; the slowest of whole files takes a hundredth of a second
 
 
@@ -122,7 +123,9 @@ Verbs = Callable[..., Counter[int]]
 @pytest.fixture
 def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
     """Passes a document, or the bytes of one, to the verbs; returns how often each exit status occurred."""
-    places = {name: tmp_path / name.lower() for name in ("FILE", "GOOD", "OUT", "PROGRAM", "FOLDER")}
+    folder = tmp_path / f"a{_ESCAPE}\u202e"
+    folder.mkdir()
+    places = {name: folder / name.lower() for name in ("FILE", "GOOD", "OUT", "PROGRAM", "FOLDER")}
     builders.write_json(places["GOOD"], mutations.rows())
     cases = "\n".join(f"{name}/manual_time" for name in builders.TIMES)
     places["PROGRAM"].write_text(_PROGRAM.format(file=places["FILE"], cases=cases))
@@ -146,7 +149,7 @@ def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
             assert status != 2 or re.search("^(tools/report|roofreport): .", error.splitlines()[-1]), (number, command)
             if status == 0 and "png" not in command:
                 check(places["OUT"].read_text() if places["OUT"].exists() else out)
-        assert not list(tmp_path.glob("*.part"))
+        assert not list(folder.glob("*.part"))
         return statuses
 
     return run
@@ -154,6 +157,9 @@ def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
 
 def test_a_whole_file_is_read_by_every_verb(every_verb: Verbs) -> None:
     assert set(every_verb(builders.document(mutations.rows()))) == {0, 1}, "1: compare finds a failed case"
+    context = dict.fromkeys(("device_kind", "device", "reference", "threads"), _ESCAPE) | {"optimized": "false"}
+    document = builders.document(mutations.rows(), **context)
+    assert set(every_verb(document, 50)) == {0, 1, 2}, "2: the machines differ"
 
 
 @pytest.mark.slow

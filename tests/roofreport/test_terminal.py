@@ -8,13 +8,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
 from reports import Report
 from roofreport import terminal
-from roofreport.cli import main
 from roofreport.text import escaped, printable
 
 _REPORT = builders.ROOT / "tools/report"
@@ -56,11 +54,6 @@ def test_text_leaves_in_one_place() -> None:
                 assert node.value.attr not in ("stdout", "stderr"), f"{path}:{node.lineno}: terminal.show"
 
 
-def _training() -> list[dict[str, object]]:
-    counters = {"tokens/s": 1.0, "backward_mean_ms": 1.0, "backward_stddev_ms": 0.1, "parameters": 1e6}
-    return [builders.row("step/size:s/dtype:fp32", 1.0) | counters]
-
-
 @pytest.fixture
 def compare_py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compare.py of Google Benchmark, which compare then names."""
@@ -68,48 +61,6 @@ def compare_py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (fetched / "tools/gbench").mkdir(parents=True)
     (fetched / "tools/compare.py").touch()
     monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
-
-
-@pytest.mark.usefixtures("compare_py")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["table", "FILE", "--format=gpt_fast"],
-        ["table", "FILE", "--format=csv"],
-        ["table", "FILE", "--format=markdown"],
-        ["table", "FILE", "FILE"],
-        ["table", "FILE", "--training"],
-        ["table", "OTHER", "--training"],
-        ["params", "FILE"],
-        ["params", "OTHER"],
-        ["scaling", "FILE"],
-        ["scaling", "FILE", "--points"],
-        ["compare", "FILE", "FILE"],
-        ["compare", "FILE", "JOURNAL"],
-        ["spread", "FILE"],
-        ["summary", "FILE"],
-        ["roofline", "FILE"],
-        ["table", "MISSING"],
-    ],
-    ids=" ".join,
-)
-def test_no_verb_passes_an_escape(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the context, and in the names of files."""
-    folder = tmp_path / f"a{_ESCAPE}\u202e"
-    folder.mkdir()
-    context: dict[str, Any] = dict.fromkeys(("device_kind", "device", "reference", "threads"), _ESCAPE) | {
-        "optimized": "false"
-    }
-    names = {
-        "FILE": builders.write_json(folder / "run.json", _training(), **context),
-        "OTHER": builders.write_json(folder / "other.json", **context),
-        "JOURNAL": folder / "run.jsonl",
-        "MISSING": folder / "missing.json",
-    }
-    names["JOURNAL"].write_text(builders.journal_text(builders.header(**context), builders.line("a", 1.0)))
-    main([str(names.get(argument, argument)) for argument in arguments])
-    out, error = capsys.readouterr()
-    assert not set(out + error) & set("\x1b\x07\u202e")
 
 
 @pytest.mark.usefixtures("compare_py")
