@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -28,41 +27,6 @@ def shell(command: str, program: Path, *flags: str, folder: Path | None = None) 
 
 def results(out: Path) -> list[str]:
     return [row["name"] for row in json.loads(out.read_bytes())["benchmarks"]]
-
-
-def assert_refused(done: subprocess.CompletedProcess[str], *says: str) -> None:
-    assert done.returncode == 2, done.stderr
-    for text in says:
-        assert text in done.stderr
-    assert re.search(r"^roofbench: \S", done.stderr, re.MULTILINE), "it says who refuses"
-    assert len(done.stderr.splitlines()) <= 2, "a refusal is a line, not a page"
-    assert "\x1b" not in done.stderr
-
-
-def test_a_bad_start_is_refused(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    out.write_text("precious")
-    done = run(*TINY, f"--benchmark_out={out}", "--benchmark_filer=x\udcff\x1b[31m")
-    assert_refused(done, "--benchmark_filer", "did you mean --benchmark_filter?")
-    assert done.stdout == ""
-    assert out.read_text() == "precious"
-
-
-def test_a_journal_of_another_run_or_a_damaged_one_is_refused_and_kept(run: Run, tmp_path: Path) -> None:
-    journal = tmp_path / "run.jsonl"
-    flags = (*FLAGS, f"--journal={journal}", "--seed=1")
-    assert run(*flags).returncode == 0
-    good = journal.read_text()
-    done = run(*flags, "--seed=2", "--resume")
-    assert_refused(done, "its flags was", "--seed=1", "--seed=2", "another --journal")
-    lines = good.splitlines(keepends=True)
-    for damaged, said in (
-        (lines[0] + lines[1][:-20] + "\n" + lines[2], "damaged in line 2"),
-        ("".join(lines[:2]) + lines[1], "twice (line 3)"),
-    ):
-        journal.write_text(damaged)
-        assert_refused(run(*flags, "--resume"), str(journal), said, "another --journal")
-        assert journal.read_text() == damaged
 
 
 def test_a_full_disk_at_the_end_keeps_the_journal(run: Run, tmp_path: Path) -> None:
@@ -110,18 +74,6 @@ def test_an_answer_that_could_not_be_written_is_a_failure(program: Path, questio
     done = shell('exec "$@" >/dev/full', program, question)
     assert done.returncode == 1
     assert b"cannot write to standard output" in done.stderr
-
-
-def test_two_runs_with_one_result_file(program: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    flags = [str(program), *FLAGS, f"--benchmark_out={out}"]
-    both = [subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
-    for process in both:
-        _, stderr = process.communicate(timeout=600)
-        assert process.returncode == 0, stderr
-    assert len(results(out)) == 4
-    assert len(results(tmp_path / "out.comparable.json")) == 4
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.comparable.json", "out.json"]
 
 
 def test_names_are_escaped(program: Path, tmp_path: Path) -> None:

@@ -353,18 +353,3 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_pat
     _, stderr = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGTERM, stderr
     assert [row["name"].split("how:")[1].split("/")[0] for row in rows(out)] == ["good", "hangs"]
-
-
-def test_a_journal_of_another_program_is_refused(planted: Path, run: Run, tmp_path: Path) -> None:
-    """A journal of another program, though with the same flags."""
-    journal = tmp_path / "run.jsonl"
-    flags = (
-        "--benchmark_filter=how:good|^harness_overhead",
-        "--threads=1",
-        "--benchmark_min_time=1x",
-        f"--journal={journal}",
-    )
-    assert subprocess.run([planted, *flags], capture_output=True, check=False).returncode == 0
-    refused = run(*flags, "--resume")
-    assert refused.returncode == 2
-    assert "belongs to another run: its program was" in refused.stderr

@@ -173,25 +173,6 @@ def test_csv_has_the_union_of_all_counters(run: Run, tmp_path: Path) -> None:
     assert None not in rows[0], "a row is longer than the header"
 
 
-def test_skipped_cases_are_rows_with_their_reason(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    done = run("--benchmark_filter=matmul/impl:eager/dtype:tf32/n:256", f"--benchmark_out={out}")
-    assert done.returncode == 0, "what the machine cannot do does not fail the run"
-    (row,) = strict_json(out.read_text())["benchmarks"]
-    assert row["error_occurred"]
-    assert re.fullmatch(
-        r"skipped: tf32 is a CUDA precision \(memory: .* MiB predicted, .* GiB free\)", row["error_message"]
-    )
-    assert "skipped: tf32" in done.stdout
-
-
-def test_too_large_a_case_names_both_figures(run: Run) -> None:
-    done = run("--benchmark_filter=matmul/impl:eager/dtype:fp32/n:4000000", "--axis=matmul.n=4000000", *NO_ROOFS)
-    assert re.search(
-        r"needs more memory than is free \(memory: .* TiB predicted, .* GiB free\)", " ".join(done.stdout.split())
-    ), done.stdout
-
-
 def test_color_on_demand_and_no_color(run: Run) -> None:
     assert "\033[" in run(*TINY, "--benchmark_color=true").stdout
     assert "\033[" not in run(*TINY, "--benchmark_color=true", NO_COLOR="1").stdout

@@ -41,19 +41,6 @@ def the_case(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return dict(case)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.safetensors.index.json", "ids"])
-def test_a_pipe_is_refused_at_once(run: Run, tmp_path: Path, name: str) -> None:
-    """tests/base/files_test.cc has folders and devices."""
-    checkpoint = strange_folder.write(tmp_path)
-    strange = checkpoint / name
-    strange.unlink(missing_ok=True)
-    os.mkfifo(strange)
-    ids = str(strange) if name == "ids" else "1,2"
-    done = run(*COMPLETE, f"--checkpoint={checkpoint}", f"--prompt_ids={ids}")
-    flag = "--prompt_ids=" if name == "ids" else "--checkpoint="
-    assert_refused(done, flag, f"{strange}: is a pipe and not a regular file")
-
-
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
