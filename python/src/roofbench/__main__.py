@@ -16,8 +16,6 @@ def main() -> int:
     verb, *rest = sys.argv[1:] or [""]
     if verb == "run":
         return _runner.main(rest)
-    if verb == "case" and len(rest) == 1:
-        return _runner.run_case(rest[0])
     if verb == "--version":
         print(f"roofbench {_core.version} ({_core.git_revision})")
         return _runner.OK

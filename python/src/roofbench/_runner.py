@@ -9,8 +9,8 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import multiprocessing
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from multiprocessing import connection
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,6 +34,7 @@ Line = dict[str, Any]  # of a journal
 OK, FAILED, REFUSED = 0, 1, 2
 _LONGEST_REASON = 2000
 _MICROSECONDS = 1e6
+_SPAWN = multiprocessing.get_context("spawn")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -96,17 +98,16 @@ def _measured(job: Line) -> Line:
     return {"verdict": verdict, "reason": _printable(reason)}
 
 
-def run_case(text: str) -> NoReturn:
-    """The command line of the process of a case."""
-    job = json.loads(text)
-    _end_with(job["parent"])
-    os.set_inheritable(job["fd"], False)
+def run_case(job: Line, parent: int, answer: connection.Connection) -> NoReturn:
+    """What the process of a case does."""
+    with suppress(OSError):
+        os.setsid()  # Ctrl-C is the parent's; what the case starts ends with it
+    _end_with(parent)
     os.dup2(2, 1)  # the table is the parent's; whatever the file prints must not stand in it
-    line = json.dumps(_measured(job), allow_nan=False)
+    line = _measured(job)
     sys.stdout.flush()  # before the answer, upon which the parent ends this process
     sys.stderr.flush()
-    with os.fdopen(job["fd"], "w") as answer:
-        answer.write(line + "\n")
+    answer.send(line)
     os._exit(OK)  # a crash of some library's end is not the case's
 
 
@@ -141,43 +142,28 @@ def _ending(status: int) -> str:
 
 def answer_of(job: Line, limit: float, signals: Signals) -> Line | None:
     """Runs the case in a process of its own; None: a signal ended the run meanwhile."""
-    read, write = os.pipe()
-    text = json.dumps(job | {"fd": write, "parent": os.getpid()})
-    with subprocess.Popen(
-        [sys.executable, "-m", "roofbench", "case", text],
-        pass_fds=(write,),
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is ours; what the case started ends with it
-    ) as process:
-        os.close(write)
-        try:
-            return _awaited(process, read, limit, signals)
-        finally:
-            os.close(read)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-def _awaited(process: subprocess.Popen[bytes], read: int, limit: float, signals: Signals) -> Line | None:
+    late = _failure(f"not finished after {limit:g} s (--timeout)")
     deadline = time.monotonic() + limit
-    answer = b""
-    while not answer.endswith(b"\n"):
-        ready, _, _ = select.select([read, signals.wake], [], [], max(0.0, deadline - time.monotonic()))
+    receive, send = _SPAWN.Pipe(duplex=False)
+    process = _SPAWN.Process(target=run_case, args=(job, os.getpid(), send))
+    process.start()
+    assert process.pid is not None
+    send.close()
+    try:
+        ready = connection.wait([receive, signals.wake], limit)
         if signals.received:
             return None
-        if not ready:
-            return _failure(f"not finished after {limit:g} s (--timeout)")
-        block = os.read(read, 1 << 16)
-        if not block:
-            break
-        answer += block
-    if answer.endswith(b"\n"):
-        found: Line = json.loads(answer)
+        found: Line = receive.recv() if ready else late
         return found
-    try:
-        return _failure(_ending(process.wait(max(0.0, deadline - time.monotonic()))))
-    except subprocess.TimeoutExpired:
-        return _failure(f"not finished after {limit:g} s (--timeout)")
+    except EOFError:
+        process.join(max(0.0, deadline - time.monotonic()))
+        return late if process.exitcode is None else _failure(_ending(process.exitcode))
+    finally:
+        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+        receive.close()
 
 
 def _failure(reason: str) -> Line:
