@@ -16,6 +16,7 @@ from roofreport.text import printable
 from peer_runs.gloo_ranks import OPERATIONS
 from peer_runs.turns import (
     ALLOCATORS,
+    RETAINED,
     WARMUPS,
     FailedError,
     alternate,
@@ -48,7 +49,8 @@ def run_peer(family: str, size: int, settings: Settings) -> tuple[float, dict[st
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={settings.ranks}"]
     script = Path(__file__).with_name("gloo_ranks.py")
     numbers = map(str, (size, WARMUPS, settings.samples))
-    environment = environment_of(settings.allocator, settings.threads) | {"GLOO_SOCKET_IFNAME": "lo"}
+    # What a collective copies is mostly below 2 MiB, where huge pages would give this side alone an advantage.
+    environment = environment_of(settings.allocator, settings.threads, RETAINED) | {"GLOO_SOCKET_IFNAME": "lo"}
     lines = output_of([sys.executable, *launcher, script, family, settings.dtype, *numbers], environment).splitlines()
     found = json.loads(lines[-1])
     return statistics.median(found["seconds"]), found["settings"] | {"allocator": settings.allocator}

@@ -27,11 +27,14 @@ SIZES = {"decode": ("depth", 128), "prefill": ("prompt", 512)}
 SAMPLES = {"decode": 30, "prefill": 3}
 # A library of each package that tools/peers compiles.
 COMPILED = {"llama-cpp-python": "llama_cpp/lib/libggml-cpu.so"}
-# Matches roofbench's --allocator=tuned: retained memory on huge pages, as read by glibc and LibTorch at start-up.
-TUNED = {
-    "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={2**63}",
+# Matches roofbench's --allocator=tuned: retained memory on huge pages, as read by glibc and LibTorch at start-up. In
+# roofbench, tensors of less than 2 MiB are on small ones, as LibTorch leaves them; engines with allocators of their own
+# get huge pages for all that they allocate.
+RETAINED = {
+    "GLIBC_TUNABLES": f"glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={2**63}",
     "THP_MEM_ALLOC_ENABLE": "1",
 }
+TUNED = RETAINED | {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{RETAINED['GLIBC_TUNABLES']}"}
 
 
 class FailedError(Exception):
@@ -102,9 +105,9 @@ def output_of(command: Sequence[str | Path], more: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def environment_of(allocator: str, threads: int) -> dict[str, str]:
+def environment_of(allocator: str, threads: int, tuned: Mapping[str, str] = TUNED) -> dict[str, str]:
     """Of a peer's process, whose allocator and threads are then those of roofbench."""
-    return (TUNED if allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(threads)}
+    return ({**tuned} if allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(threads)}
 
 
 def make(folder: Path, command: Sequence[str | Path]) -> None:
