@@ -141,14 +141,19 @@ absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(int size, ui
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  // Linux gives each session an equal share of the processors (sched_autogroup), and torchrun each rank a session.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   int error = 0;
   for (int rank = 1; rank < size && error == 0; ++rank) {
     std::vector<std::string> environment = EnvironmentOf(rank, size, port);
     pid_t pid = 0;
-    error = posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, Pointers(arguments).data(),
+    error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, Pointers(arguments).data(),
                         Pointers(environment).data());
     if (error == 0) processes->pids_.push_back(pid);
   }
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return processes;
   return absl::UnavailableError(absl::StrCat("cannot start a process for a rank: ", std::strerror(error)));

@@ -166,6 +166,7 @@ def test_no_rank_survives_the_program() -> None:
             break
     else:
         pytest.skip(SKIPPED_WITHOUT)
+    assert len({os.getsid(pid) for pid in pids}) == len(pids) == 2, "a share of the processors each, as torchrun gives"
     process.kill()
     process.wait(timeout=60)  # and not for the end of its output, which a rank that survives keeps open
     await_the_end(pids)
