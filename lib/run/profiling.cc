@@ -153,6 +153,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   }
   observe::Recorder recorder(device.torch_device().is_cuda());
   const double seconds = RunSteps(built, options.steps, phases);
+  if (options.folder.empty()) return absl::OkStatus();
   observe::ProfileTables tables = observe::MakeTables(recorder.Finish(), {.steps = static_cast<int>(options.steps),
                                                                           .depth = static_cast<int>(options.depth),
                                                                           .sort = options.sort,

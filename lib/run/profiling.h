@@ -24,7 +24,8 @@ std::string ProfileStem(const std::string& case_name);
 // Runs the step of a case once unprofiled, then `options.steps` times under a clock of operators, once while oneDNN and
 // MKL log their routines, and twice `options.steps` times under the profiler. The second half of the latter is written
 // to <stem>.txt, .json, .operators.csv, .kernels.csv, .modules.csv, .routines.csv and .trace.json. `outcome` has the
-// samples. Failures of the step or the folder are returned and cost only the profile.
+// samples. Failures of the step or the folder are returned and cost only the profile. Without a folder nothing is
+// written: a rank takes the same steps as the one that writes.
 absl::Status ProfileCase(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                          Device& device, const Outcome& outcome);
 

@@ -189,6 +189,12 @@ bool RankTeam::Any(bool mine) const {
   return *votes.data_ptr<double>() > 0;
 }
 
+int64_t RankTeam::OfRankZero(int64_t mine) const {
+  at::Tensor number = at::full({1}, mine, at::kLong);
+  group_->Broadcast(number, 0);
+  return *number.const_data_ptr<int64_t>();
+}
+
 void RankTeam::SetDevice(const Device& device) {
   const Gpu* const gpu = device.gpu();
   if (gpu == nullptr) return;

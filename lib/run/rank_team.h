@@ -65,6 +65,8 @@ class RankTeam {
   absl::Status Agree(absl::Status mine);
   // Whether it is so on any rank.
   bool Any(bool mine) const;
+  // What rank 0 has given, on every rank.
+  int64_t OfRankZero(int64_t mine) const;
 
  private:
   RankTeam(std::unique_ptr<ranks::Board> board, std::chrono::milliseconds timeout)

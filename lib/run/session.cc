@@ -99,8 +99,9 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
   // Memory shared by cases of this family is either part of the prediction or can be freed.
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
   std::optional<MemorySnapshot> snapshot;
-  const bool is_first = outcome.repetition == 0 && team == nullptr;
-  if (!options_.memory_snapshot.empty() && is_first) snapshot.emplace(device_, options_.profile.steps);
+  const bool is_first = outcome.repetition == 0;
+  if (!options_.memory_snapshot.empty() && is_first && team == nullptr)
+    snapshot.emplace(device_, options_.profile.steps);
   absl::StatusOr<BuiltCase> built =
       BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/false, team);
   if (!built.ok()) return built.status();
@@ -163,8 +164,17 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
                                       .reference = *reference_});
   if (sampled.ok() && built.ok() && !is_over) {
     if (snapshot) ReportLost(snapshot->Write(options_.memory_snapshot, outcome));
-    if (!options_.profile.folder.empty() && is_first) {
-      ReportLost(ProfileCase(planned, *built, options_.profile, device_, outcome));
+    ProfileOptions profile = options_.profile;
+    if (!is_first || profile.folder.empty()) profile.steps = 0;
+    if (team != nullptr) {
+      profile.steps = team->OfRankZero(profile.steps);
+      if (team->rank() != 0) profile.folder.clear();
+    }
+    if (profile.steps > 0) {
+      const absl::Status profiled = ProfileCase(planned, *built, profile, device_, outcome);
+      // Another rank writes nothing: its step failed, and the group is out of step.
+      if (team != nullptr && team->rank() != 0 && !profiled.ok()) return profiled;
+      ReportLost(profiled);
     }
   }
   return sampled;

@@ -120,7 +120,7 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
     axes = [f"--axis={axis}={values}" for axis, values in SMALL.items()]
     listed = run("--suite=full", "--benchmark_list_tests", *axes).stdout.splitlines()
-    listed = [name for name in listed if "/ranks:" not in name]  # cases of several ranks have no profile
+    listed = [name for name in listed if "/ranks:" not in name]  # test_several_ranks has such cases
     if "amx_tile" not in Path("/proc/cpuinfo").read_text():
         listed = [name for name in listed if not name.startswith("matmul/impl:native/")]
     chosen = one_each(listed)
@@ -148,6 +148,27 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
             assert len(rows) == len(json.loads((folder / f"{stem}.json").read_text())[table])
         assert json.loads((folder / f"{stem}.trace.json").read_text())["traceEvents"]
     assert not list(folder.glob("*.part*"))
+
+
+def test_several_ranks(run: Run, tmp_path: Path) -> None:
+    """Rank 0's step, which the others take with it; and the next case finds all in step."""
+    cases = "--benchmark_filter=^(mlp/.*/parallel:(ddp_overlap|tensor)|all_reduce/impl:gloo/.*/bytes:1024)/?"
+    sizes = ("--axis=mlp.d=64", "--axis=mlp.batch=16", "--axis=all_reduce.dtype=fp32", "--suite=standard")
+    out = tmp_path / "out.json"
+    flags = (cases, *sizes, "--ranks=2", *QUICKLY, "--profile_steps=2", "--rank_timeout=20", f"--benchmark_out={out}")
+    done = run(*flags, f"--profile={tmp_path / 'profiles'}")
+    if "this build has no Gloo" in done.stdout + done.stderr:
+        pytest.skip("this build has no Gloo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = profiles(tmp_path / "profiles")
+    rows = [row for row in json.loads(out.read_text())["benchmarks"] if row["run_type"] == "iteration"]
+    assert {row["name"].removesuffix("/manual_time") for row in rows} == set(found)
+    assert {name.split("/")[0] for name in found} == {"mlp", "all_reduce"} and len(found) >= 3
+    for case, profile in found.items():
+        assert profile["steps"] == 2 and profile["profiled_ms"] > 0, case
+        assert profile["covered"] + profile["profiler_own"] < 1.001, case
+    computing = next(profile for case, profile in found.items() if "/parallel:tensor/" in case)
+    assert {"forward", "backward"} <= {phase["name"] for phase in computing["phases"]}
 
 
 def test_samples_are_not_the_profiled_steps(run: Run, tmp_path: Path) -> None:

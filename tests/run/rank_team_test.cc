@@ -79,6 +79,7 @@ TEST_F(RankTeamTest, RunsCasesInStep) {
     EXPECT_EQ(team.ranks_here(), 3);
     EXPECT_TRUE(team.Any(team.rank() == 2));
     EXPECT_FALSE(team.Any(false));
+    EXPECT_EQ(team.OfRankZero(team.rank() + 5), 5);
     runs += static_cast<int>(index + 1);
     return team.Agree(absl::OkStatus());
   });
