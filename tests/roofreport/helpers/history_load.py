@@ -2,7 +2,7 @@
 """A history under load: many writers at once, and writers that are killed.
 
     python tests/roofreport/helpers/history_load.py writers WHERE --processes=8 --runs=50
-    python tests/roofreport/helpers/history_load.py kills WHERE --times=50
+    python tests/roofreport/helpers/history_load.py kills WHERE
 
 The tests call it with small numbers. It prints what it found as JSON, and its exit status is 1 where a run is lost.
 """
@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import statistics
 import sys
 import tempfile
 import time
@@ -26,34 +25,26 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[3] / "tools")]
 
-from builders import document, header, journal_text, line, row
+from builders import document, row
 from roofreport.history.keeping import faults
 from roofreport.history.store import open_store
 from sqlalchemy import event
 
 _FIRST_NIGHT = datetime(2025, 1, 1, 2, tzinfo=timezone.utc)
-_SAMPLES = 40
+_CASES = 3
 
 
 def case(number: int) -> str:
     return f"matmul/impl:eager/dtype:fp32/n:{number + 1}"
 
 
-def write_run(folder: Path, number: int, cases: int, kind: str = "json") -> Path:
-    """A result or a journal that no other number has."""
+def write_run(folder: Path, number: int) -> Path:
+    """A result that no other number has."""
     noise = random.Random(number)
-    times = [(case(index), (1.0 + index) * noise.gauss(1.0, 0.02)) for index in range(cases)]
-    if kind == "json":
-        night = (_FIRST_NIGHT + timedelta(days=number)).isoformat()
-        path = folder / f"{number}.json"
-        path.write_text(json.dumps(document([row(*one) for one in times], date=night)))
-        return path
-    path = folder / f"{number}.jsonl"
-    lines = [
-        line(name, time_ms, samples_s=[1e-3 * noise.gauss(time_ms, 0.02 * time_ms) for _ in range(_SAMPLES)])
-        for name, time_ms in times
-    ]
-    path.write_text(journal_text(header(), *lines))
+    rows = [row(case(index), (1.0 + index) * noise.gauss(1.0, 0.02)) for index in range(_CASES)]
+    path = folder / f"{number}.json"
+    night = (_FIRST_NIGHT + timedelta(days=number)).isoformat()
+    path.write_text(json.dumps(document(rows, date=night)))
     return path
 
 
@@ -73,11 +64,11 @@ def forked(work: Callable[[], None]) -> int:
 
 def writers(where: str, folder: Path, processes: int, runs: int) -> dict[str, Any]:
     """Each adds its own runs, twice, and all of them one shared run, starting without a history."""
-    shared = write_run(folder, processes * runs, 3)
+    shared = write_run(folder, processes * runs)
 
     def work(writer: int) -> None:
         for number in range(writer * runs, (writer + 1) * runs):
-            path = write_run(folder, number, 3)
+            path = write_run(folder, number)
             for _ in range(2):
                 with open_store(where, create=True) as store:
                     store.add_file(path)
@@ -95,7 +86,7 @@ def writers(where: str, folder: Path, processes: int, runs: int) -> dict[str, An
         "runs": len(names),
         "lost": processes * runs + 1 - len(set(names)),
         "doubled": len(names) - len(set(names)),
-        "readings_missing": 3 * len(names) - readings,
+        "readings_missing": _CASES * len(names) - readings,
         "faults": wrong,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -128,12 +119,12 @@ def _check_after_kill(where: str, path: Path, before: int) -> list[str]:
         return wrong + list(faults(store))
 
 
-def kills_by_statement(where: str, folder: Path) -> dict[str, Any]:
+def kills(where: str, folder: Path) -> dict[str, Any]:
     """Before each statement of an add, and before its commit."""
     wrong: list[str] = []
     killed = 0
     for statement in range(1, 1000):
-        path = write_run(folder, statement, 3)
+        path = write_run(folder, statement)
         child = forked(lambda path=path, statement=statement: _add_and_die(where, path, statement))  # type: ignore[misc]
         died = os.WIFSIGNALED(os.waitpid(child, 0)[1])
         wrong += _check_after_kill(where, path, statement - 1)
@@ -143,52 +134,19 @@ def kills_by_statement(where: str, folder: Path) -> dict[str, Any]:
     return {"killed": killed, "faults": wrong}
 
 
-def kills(where: str, folder: Path, times: int, cases: int) -> dict[str, Any]:
-    """At random moments of an add, the making of the history among them."""
-
-    def work(path: Path) -> None:
-        with open_store(where, create=True) as store:
-            store.add_file(path)
-
-    wrong: list[str] = []
-    killed = kept = 0
-    spans: list[float] = []
-    number = -1
-    while killed < times:
-        number += 1
-        path = write_run(folder, number, cases, "jsonl" if number % 2 else "json")
-        span = statistics.median(spans) if spans else 0.1
-        began = time.monotonic()
-        child = forked(lambda path=path: work(path))  # type: ignore[misc]
-        time.sleep(random.uniform(0, 1.2 * span) if number else 0.01)
-        os.kill(child, signal.SIGKILL)
-        if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
-            killed += 1
-        else:
-            spans.append(time.monotonic() - began)
-        with open_store(where, create=True) as store:
-            kept += len(store.runs()) > number
-        began = time.monotonic()
-        wrong += _check_after_kill(where, path, number)
-        spans.append((time.monotonic() - began) / 2)
-    return {"killed": killed, "kept": kept, "faults": wrong}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("writers", "kills", "statements"))
+    parser.add_argument("what", choices=("writers", "kills"))
     parser.add_argument("where", help="where no history is yet: a file, or the URL of an empty database")
-    for name, default in (("processes", 8), ("runs", 50), ("times", 50), ("cases", 500)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--runs", type=int, default=50)
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         if args.what == "writers":
             found = writers(args.where, folder, args.processes, args.runs)
-        elif args.what == "kills":
-            found = kills(args.where, folder, args.times, args.cases)
         else:
-            found = kills_by_statement(args.where, folder)
+            found = kills(args.where, folder)
     print(json.dumps(found))
     bad = found["faults"] or any(found.get(key) for key in ("failed", "lost", "doubled", "readings_missing"))
     return 1 if bad else 0
