@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/results/outcome.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench::python {
@@ -31,5 +32,13 @@ template <typename Rows, typename NameOf = std::identity>
 }
 
 workload::Dtype DtypeNamed(std::string_view name);
+
+// The samples of a Python callable.
+struct Measurement {
+  Outcome outcome;
+  std::string impossible = {};                 // why the step cannot have done its work; empty: it can
+  nanobind::object raised = nanobind::none();  // the exception that ended it after the first chunk of samples
+  nanobind::object last_result = nanobind::none();
+};
 
 }  // namespace roofbench::python

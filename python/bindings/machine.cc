@@ -21,7 +21,6 @@
 #include "lib/results/kept_roofs.h"
 #include "lib/timing/sampler.h"
 #include "python/bindings/bindings.h"
-#include "python/bindings/measurement.h"
 #include "roofbench_version.h"
 
 namespace roofbench::python {

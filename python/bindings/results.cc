@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/results/counters.h"
@@ -23,7 +24,6 @@
 #include "lib/results/row.h"
 #include "lib/timing/series.h"
 #include "python/bindings/bindings.h"
-#include "python/bindings/measurement.h"
 
 namespace roofbench::python {
 namespace {
@@ -182,6 +182,15 @@ void BindResults(nb::module_& core) {
           },
           "line"_a, "Why it could not be written, or \"\"");
 
+  core.def(
+      "write_file",
+      [](const std::string& path, const std::string& text) {
+        const absl::Status status = WriteFile(path, text);
+        if (status.ok()) return;
+        PyErr_SetString(PyExc_OSError, std::string(status.message()).c_str());
+        throw nb::python_error();
+      },
+      "path"_a, "text"_a, "The whole file or nothing of it; raises OSError");
   core.def("unmeasured_line", UnmeasuredLine, "name"_a, "axes"_a, "verdict"_a, "reason"_a, nb::kw_only(),
            "repetition"_a = 0, "The line of a case that was not measured; verdict: skipped, failed, interrupted");
   core.def("rows", RowsOf, "lines"_a, "axes"_a, nb::kw_only(), "family_index"_a = 0,

@@ -42,6 +42,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: _core.rows(["{}"], {}), "not a line of a journal"),
     (lambda: _core.unmeasured_line("a", {}, "lost", ""), "verdict 'lost'"),
     (lambda: _core.mismatch(array("f", [1]), array("f", [1]), 0.1), "float64"),
+    (lambda: _core.mismatch(array("d", [1, 2]), array("d", [1]), 0.1), "arrays of one shape"),
     (lambda: _core.Machine(-1), "negative number of threads"),
 ]
 
@@ -134,7 +135,6 @@ def test_mismatches_are_judged_as_in_the_program() -> None:
     one = array("d", [1, 2, 3])
     assert _core.mismatch(one, one, 0) == ""
     assert "(element 2) is 4 where the reference has 3" in _core.mismatch(array("d", [1, 2, 4]), one, 1e-3)
-    assert "shape [2] where the reference has [3]" in _core.mismatch(array("d", [1, 2]), one, 1e-3)
     many = array("d", [1]) * 64
     assert "a root mean square of 0.06" in _core.mismatch(array("d", [1.06]) * 64, many, 0.1)
     assert "is 9007199254740993" in _core.mismatch(array("q", [2**53 + 1]), array("q", [2**53]), 0)

@@ -17,8 +17,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from multiprocessing import connection
@@ -197,17 +197,6 @@ def opened(args: argparse.Namespace, identity: dict[str, str], facts: dict[str, 
     return journal
 
 
-@contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """A sibling file that takes its place when it is complete."""
-    new = path.resolve().with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        yield new
-        new.replace(path.resolve())
-    finally:
-        new.unlink(missing_ok=True)
-
-
 def write_result(path: Path, facts: dict[str, str], families: Sequence[Line], rows: Sequence[Line]) -> None:
     """Raises OSError."""
     context = {
@@ -219,8 +208,8 @@ def write_result(path: Path, facts: dict[str, str], families: Sequence[Line], ro
         **facts,
         "contract": json.dumps(contract_with(families), ensure_ascii=False, separators=(",", ":")),
     }
-    with replaced(path) as new:
-        new.write_text(json.dumps({"context": context, "benchmarks": list(rows)}, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps({"context": context, "benchmarks": list(rows)}, indent=1, ensure_ascii=False)
+    _core.write_file(str(path), f"{text}\n")
 
 
 @dataclass
@@ -416,7 +405,7 @@ def _finish(todo: Run, chosen: Sequence[Line]) -> int:
         try:
             write_result(out, todo.facts, chosen, todo.rows())
         except OSError as error:
-            say(f"--json={out} cannot be written: {error.strerror}")
+            say(str(error))
             is_written = False
     written = [str(path) for path in (out if is_written else None, todo.args.journal) if path]
     counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "no case"
