@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from roofbench import Work, work
+from roofbench.work import Cost
 
 
 def test_work_is_a_cost() -> None:
@@ -44,6 +46,47 @@ def test_formulas_are_those_of_the_program() -> None:
     assert cost.bytes == 4 * (3 * 7 + 7 * 5 + 3 * 5)
     assert work.softmax(4, 8, "bf16").bytes == 2 * 2 * 4 * 8
     assert work.attention(16, 16, 8, "fp32", heads=2).total_flops > 0
+
+
+# Operations, bytes read and bytes written, as the operators define them.
+FORMULAS: list[tuple[Callable[[], Cost], float, float, float]] = [
+    (lambda: work.matmul(2, 3, 5, "bf16"), 2 * 30, 2 * (10 + 15), 2 * 6),
+    (lambda: work.gemv(4, 5, "fp32"), 2 * 20, 4 * (20 + 5), 4 * 4),
+    (lambda: work.gemv(4, 5, "fp32", batch=3), 3 * 2 * 20, 4 * (20 + 15), 4 * 12),
+    (lambda: work.gather_gemv(4, 5, "bf16", chosen=2, experts=8), 2 * 2 * 20, 2 * (2 * 20 + 5), 2 * 2 * 4),
+    (lambda: work.layer_norm(6, 4, "bf16"), 8 * 24, 2 * 24 + 4 * 2 * 4, 2 * 24),
+    (lambda: work.rms_norm(6, 4, "bf16"), 4 * 24, 2 * 24 + 4 * 4, 2 * 24),
+    (lambda: work.softmax(2, 3, "fp32"), 5 * 6, 4 * 6, 4 * 6),
+    (lambda: work.softmax(2, 3, "fp32", direction="backward"), 4 * 6, 2 * 4 * 6, 4 * 6),
+    (lambda: work.gelu(4, "bf16"), 8 * 4, 2 * 4, 2 * 4),
+    (lambda: work.gelu(4, "bf16", direction="backward"), 8 * 4, 2 * 2 * 4, 2 * 4),
+    (lambda: work.silu_mul(4, "fp16"), 6 * 4, 2 * 2 * 4, 2 * 4),
+    (lambda: work.rope(2, 3, 4, "bf16"), 3 * 24, 2 * 24 + 4 * 12, 2 * 24),
+    (lambda: work.embedding(100, 3, 4, "fp32"), 0, 4 * 12 + 8 * 3, 4 * 12),
+    (lambda: work.adamw(10), 14 * 10, 4 * 10, 0),
+    (lambda: work.read(10), 0, 10, 0),
+    (lambda: work.copy(10), 0, 10, 10),
+]
+
+
+@pytest.mark.parametrize(("formula", "flops", "read", "written"), FORMULAS)
+def test_each_formula_takes_its_arguments_in_their_places(
+    formula: Callable[[], Cost], flops: float, read: float, written: float
+) -> None:
+    cost = formula()
+    assert (cost.total_flops, cost.bytes_read, cost.bytes_written) == (flops, read, written)
+
+
+def test_formulas_of_models_take_their_arguments_in_their_places() -> None:
+    assert work.llm_int8_linear(2, 3, 4, 1).flops == {"int8": 2 * 2 * 3 * 4, "bf16": 2 * 2 * 3 * 1}
+    one, wide = (work.mlp_training(2, width, 4, "bf16").flops["bf16"] for width in (8, 16))
+    assert wide == 4 * one == 4 * (4 + 4 + 3) * 2 * 2 * 8 * 8
+    step, forward = (work.transformer_training("small", 1, 128, mode=mode).total_flops for mode in ("step", "forward"))
+    assert 2.5 < step / forward < 4
+    prompt, token = work.decoder_prefill("llama3_1b", "bf16", 16), work.decoder_decode("llama3_1b", "bf16", 16)
+    assert 10 < prompt.total_flops / token.total_flops < 17
+    assert set(work.__all__) - {"Work", "of", "Cost"} <= {name for name in dir(work) if callable(getattr(work, name))}
+    assert len(work.__all__) == 23
 
 
 def test_products_of_a_module_are_counted() -> None:
