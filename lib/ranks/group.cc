@@ -14,6 +14,7 @@
 #include "lib/ranks/guarded.h"
 
 #ifdef USE_C10D_GLOO
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -58,8 +59,14 @@ class Alone final : public Group {
 #ifdef USE_C10D_GLOO
 constexpr int kTag = 0;
 
-// Gloo's thread releases its reference to the tensors only after it has woken the waiter: without this, an array that
-// the caller frees would on some runs still be there in the next step, and count in its peak.
+// Gloo's thread releases its reference to the tensors only after it has woken the waiter: an array that the caller
+// frees would on some runs still be there in the next step, and count in its peak. Where the caller waits until the
+// thread has ended its work or failed, the thread gets a tensor that does not own the memory.
+at::Tensor Borrowed(const at::Tensor& tensor) {
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options().requires_grad(false));
+}
+
+// Elsewhere the caller waits for the release, which takes a processor that another rank may need.
 void WaitAndRelease(c10::intrusive_ptr<c10d::Work> work) {
   work->wait();
   while (work.use_count() > 1) std::this_thread::yield();
@@ -148,7 +155,7 @@ class Gloo final : public Group {
   std::string backend() const override { return "gloo"; }
 
   void AllReduce(at::Tensor& tensor) override {
-    Wait("all-reduce", [&] { return group_->allreduce(tensors_ = {tensor}); });
+    Wait("all-reduce", [&] { return group_->allreduce(tensors_ = {Borrowed(tensor)}); });
   }
   std::unique_ptr<Work> StartAllReduce(at::Tensor& tensor) override {
     std::vector<at::Tensor> tensors = {tensor};
@@ -157,8 +164,9 @@ class Gloo final : public Group {
     return begun;
   }
   void AllGather(at::Tensor& output, const at::Tensor& input) override {
-    at::Tensor in = input;
-    Wait("all-gather", [&] { return group_->_allgather_base(output, in); });
+    at::Tensor in = Borrowed(input);
+    at::Tensor out = Borrowed(output);
+    Wait("all-gather", [&] { return group_->_allgather_base(out, in); });
   }
   // A broadcast of each part sends as many bytes, and needs no copy of the output, which c10d's all-gather makes.
   std::unique_ptr<Work> StartAllGather(at::Tensor& output, const at::Tensor& input) override {
@@ -185,24 +193,25 @@ class Gloo final : public Group {
   void Broadcast(at::Tensor& tensor, int root) override {
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    Wait("broadcast", [&] { return group_->broadcast(tensors_ = {tensor}, options); });
+    Wait("broadcast", [&] { return group_->broadcast(tensors_ = {Borrowed(tensor)}, options); });
   }
   void AllToAll(at::Tensor& output, const at::Tensor& input) override {
-    at::Tensor in = input;
+    at::Tensor in = Borrowed(input);
+    at::Tensor out = Borrowed(output);
     std::vector<int64_t> equal_parts;
-    Wait("all-to-all", [&] { return group_->alltoall_base(output, in, equal_parts, equal_parts); });
+    Wait("all-to-all", [&] { return group_->alltoall_base(out, in, equal_parts, equal_parts); });
   }
   void Send(const at::Tensor& tensor, int to) override {
-    Wait("send", [&] { return group_->send(tensors_ = {tensor}, to, kTag); });
+    Wait("send", [&] { return group_->send(tensors_ = {Borrowed(tensor)}, to, kTag); });
   }
   void Receive(at::Tensor& tensor, int from) override {
-    Wait("receive", [&] { return group_->recv(tensors_ = {tensor}, from, kTag); });
+    Wait("receive", [&] { return group_->recv(tensors_ = {Borrowed(tensor)}, from, kTag); });
   }
   void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) override {
-    std::vector<at::Tensor> out = {sent};
+    std::vector<at::Tensor> out = {Borrowed(sent)};
     Wait("send and receive", [&] {
-      const auto receiving = group_->recv(tensors_ = {received}, from, kTag);
-      WaitAndRelease(group_->send(out, to, kTag));
+      const auto receiving = group_->recv(tensors_ = {Borrowed(received)}, from, kTag);
+      group_->send(out, to, kTag)->wait();
       return receiving;
     });
   }
@@ -219,7 +228,7 @@ class Gloo final : public Group {
  private:
   template <typename Start>
   void Wait(const char* name, Start start) {
-    Guarded(name, rank(), [&] { WaitAndRelease(start()); });
+    Guarded(name, rank(), [&] { start()->wait(); });
     tensors_.clear();
   }
 
