@@ -9,10 +9,8 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +28,7 @@
 #include "tests/benchmarks/every_case.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
 #include "tests/device/fake_device.h"
+#include "tests/models/decoding/variants.h"
 #include "tests/suite/plain_family.h"
 
 namespace roofbench {
@@ -142,6 +141,50 @@ TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9, 33));
+
+// With every option that a model can have; and the head stays tied.
+class DecoderOnADevice : public testing::TestWithParam<WeightFormat> {};
+
+TEST_P(DecoderOnADevice, GivesTheLogitsOfTheCpu) {
+  const at::NoGradGuard no_grad;
+  const models::Variant variant{"eager", "tiny_llama", GetParam(), /*has_all=*/true};
+  const models::DecoderWeights weights = models::WeightsOf(variant);
+  models::DecoderWeights moved = models::WeightsOf(variant);
+  ASSERT_TRUE(moved.MoveTo(accelerator::TheDevice()).ok());
+  EXPECT_EQ(moved.nbytes(), weights.nbytes());
+  for (const models::Arithmetic arithmetic : {models::Arithmetic::kStored, models::Arithmetic::kExact}) {
+    models::EagerDecoder here(weights, 2, 12, arithmetic);
+    models::EagerDecoder there(moved, 2, 12, arithmetic);
+    const auto logits = [](models::EagerDecoder& decoder, at::Device device) {
+      const at::Tensor tokens = at::arange(20, at::kLong).to(device);
+      std::vector<at::Tensor> all = {decoder.Append(tokens.narrow(0, 0, 10).view({2, 5})).clone()};
+      all.push_back(decoder.Append(tokens.narrow(0, 10, 6).view({2, 3})).clone());
+      decoder.SetToken(tokens.narrow(0, 16, 2));
+      decoder.AppendSet();
+      all.push_back(decoder.CountSet().clone());
+      all.push_back(decoder.AppendTo({{1, 1}}, tokens.narrow(0, 3, 1)).clone());
+      all.push_back(decoder.AppendTo({{0, 2}, {1, 1}}, tokens.narrow(0, 5, 3)).clone());
+      return all;
+    };
+    const std::vector<at::Tensor> expected = logits(here, at::kCPU);
+    const std::vector<at::Tensor> found = logits(there, accelerator::TheDevice());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].device(), accelerator::TheDevice());
+      EXPECT_LT(Off(found[i], expected[i]), GetParam() == WeightFormat::kFp32 ? 1e-4 : 0.05) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, DecoderOnADevice,
+                         testing::Values(WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kFp16,
+                                         WeightFormat::kInt8, WeightFormat::kLlmInt8, WeightFormat::kFp8),
+                         [](const auto& instance) { return std::string(Name(instance.param)); });
+
+TEST(Int4OnADevice, StaysOnTheCpu) {
+  models::DecoderWeights weights = models::WeightsOf({"eager", "tiny_llama", WeightFormat::kInt4});
+  EXPECT_EQ(weights.MoveTo(accelerator::TheDevice()).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE(weights.MoveTo(at::kCPU).ok());
+}
 
 // Launches in `work` while LibTorch may not take cuDNN for attention.
 template <typename Work>
