@@ -5,7 +5,6 @@
 #include <iostream>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
@@ -75,7 +74,8 @@ const absl::StatusOr<models::Checkpoint>* GivenModel(std::string_view model) {
 }
 
 const absl::StatusOr<GivenIds::Lists>& GivenIds::Get() {
-  if (!lists_ && !flag_.empty()) lists_.emplace(read_(name_, flag_));
+  const bool is_unread = !lists_ || absl::IsUnimplemented(lists_->status());  // it may have had no flag before
+  if (is_unread && !flag_.empty()) lists_.emplace(read_(name_, flag_));
   if (!lists_) {
     lists_.emplace(absl::UnimplementedError(
         absl::StrCat("needs --checkpoint=FOLDER and ", name_, ", which tools/tokens makes from a text")));
