@@ -311,12 +311,20 @@ def test_training_alternates_and_compares_medians(
     assert "0.62     (0.25 to 2.00 by pairs)" in out
 
 
+def test_more_ranks_than_processors_have_a_thread_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="fp32", samples=7)
+    monkeypatch.setattr(collectives.Settings, "processors", 2)
+    collectives.run_ours("broadcast", 1024, given)
+    assert given.threads == 1
+    assert "--threads=2" in flags_in(tmp_path), "the program refuses more than there are processors"
+
+
 @pytest.mark.parametrize("allocator", turns.ALLOCATORS)
 def test_collectives_ask_both_sides_for_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allocator: str
 ) -> None:
     given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="bf16", samples=7, allocator=allocator)
-    monkeypatch.setattr(collectives.Settings, "threads", 3)
+    monkeypatch.setattr(collectives.Settings, "processors", 13)
     assert collectives.run_ours("broadcast", 1024, given) == (0.25, FACTS)
     case = "broadcast/impl:gloo/ranks:4/dtype:bf16/bytes:1024"
     axes = {f"--axis=broadcast.{axis}" for axis in ("ranks=4", "dtype=bf16", "bytes=1024")}

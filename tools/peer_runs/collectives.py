@@ -41,7 +41,11 @@ class Settings:
     @property
     def threads(self) -> int:
         """Of each rank, on both sides."""
-        return max(1, len(os.sched_getaffinity(0)) // self.ranks)
+        return max(1, self.processors // self.ranks)
+
+    @property
+    def processors(self) -> int:
+        return len(os.sched_getaffinity(0))
 
 
 def run_peer(family: str, size: int, settings: Settings) -> tuple[float, dict[str, str]]:
@@ -60,7 +64,8 @@ def run_ours(family: str, size: int, settings: Settings) -> tuple[float, dict[st
     axes = {"ranks": str(settings.ranks), "dtype": settings.dtype, "bytes": str(size)}
     case = "/".join([family, "impl:gloo", *(f"{name}:{value}" for name, value in axes.items())])
     flags = {
-        "threads": settings.threads * settings.ranks,
+        # Those of all ranks together, of which each has one at least.
+        "threads": min(settings.threads * settings.ranks, settings.processors),
         "allocator": settings.allocator,
         "benchmark_min_time": f"{settings.samples}x",
         "roofs": "off",
