@@ -216,13 +216,22 @@ def test_rows_carry_axes_and_the_contract_of_their_families(families: Callable[.
 @pytest.mark.slow
 def test_a_hang_ends_at_its_limit_and_the_run_goes_on(families: Callable[..., Any], tmp_path: Path) -> None:
     text = """
-        import time
+        import os, pathlib, subprocess, time
         import roofbench
+
+        def runs(pid):
+            stat = pathlib.Path(f"/proc/{pid}/stat")
+            return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
         @roofbench.family(impl=["hangs", "fine"])
         def waits(impl):
+            pids = pathlib.Path("pids")
             if impl == "hangs":
+                pids.write_text(f"{os.getpid()} {subprocess.Popen(['sleep', '3600']).pid}")
                 time.sleep(3600)
+            left = [pid for pid in pids.read_text().split() if runs(pid)]
+            if left:
+                raise RuntimeError(f"left behind: {left}")
             return roofbench.Case(sum, [1, 2])
     """
     done = families(text, *QUICKLY, "--timeout=15", "--json=out.json")
