@@ -2,7 +2,6 @@
 // --describe_checkpoint: what a model would need and how fast it could be here, before anything of it is loaded.
 
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"

@@ -5,7 +5,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>

@@ -2,7 +2,6 @@
 #include "lib/base/text.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"

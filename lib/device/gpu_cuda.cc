@@ -10,7 +10,6 @@
 
 #include <array>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/doctor.h"
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>

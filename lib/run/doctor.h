@@ -2,7 +2,6 @@
 // Reports sources of measurement noise on this machine, and a remedy for each.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 #include "lib/suite/point.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "lib/observe/profile/operator_work.h"
 #include "lib/observe/profile/report.h"
 

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>

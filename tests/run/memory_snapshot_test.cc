@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/memory_snapshot.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "lib/device/gpu_device.h"

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/json.h"
 #include "tests/suite/test_family.h"
 
 namespace roofbench {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/attention.h"

@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "lib/suite/family_of.h"
 #include "lib/workload/weight_format.h"

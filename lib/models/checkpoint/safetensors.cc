@@ -5,7 +5,6 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>

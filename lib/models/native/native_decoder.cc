@@ -10,7 +10,6 @@
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

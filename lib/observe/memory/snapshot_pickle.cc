@@ -8,11 +8,9 @@
 #include <torch/csrc/jit/serialization/pickler.h>
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 
 #include "absl/strings/str_split.h"
-#include "lib/base/text.h"
 
 namespace roofbench::observe {
 namespace {

@@ -4,8 +4,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <iterator>
-
 #include "tests/device/accelerator/state.h"
 
 namespace roofbench::accelerator {

@@ -6,8 +6,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "test_paths.h"
 #include "tests/device/fake_device.h"

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include "lib/hardware/roofs/compute_operands.h"

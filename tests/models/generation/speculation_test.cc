@@ -14,7 +14,6 @@
 #include <ostream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "lib/models/generation/generation.h"
 #include "lib/workload/models/decoder.h"
