@@ -146,18 +146,6 @@ def test_ragged_prompts_are_continued_in_their_order_each_to_its_end(
     assert case["e2e_tokens/s"] * case["real_time"] / 1e6 == pytest.approx(made)
 
 
-def test_a_batch_in_every_precision_is_checked_against_its_texts_alone(
-    checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
-) -> None:
-    """The case's own check reads each text separately, and fails where the batch computed something else."""
-    given = [flag for flag in flags(checkpoint[0], tmp_path / "out", 8) if "precision" not in flag]
-    axes = ("impl=native,eager", "precision=bf16,int8,int4,llm_int8", "group=32")
-    prompts = "--prompt_ids=5,17,80;9;60,61,62,63,64,65,66"
-    done = run(*given, *(f"--axis=complete.{axis}" for axis in axes), prompts)
-    assert done.returncode == 0, done.stdout
-    assert len(texts(tmp_path / "out")) == 2 * 4 * 3
-
-
 def test_a_long_prompt_is_truncated_at_its_beginning_with_a_note(
     checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
 ) -> None:
