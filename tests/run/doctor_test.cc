@@ -6,13 +6,12 @@
 
 #include <cstdlib>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
 #include "test_paths.h"
-#include "tests/device/fake_device.h"
+#include "tests/run/simple_case.h"
 
 namespace roofbench {
 namespace {
@@ -57,20 +56,8 @@ TEST(Doctor, TheReportHasARemedyForEach) {
   EXPECT_THAT(Report({{"numa_nodes", "0", ""}}), HasSubstr("Nothing that disturbs"));
 }
 
-// Others take 1.5 of the 4 seconds that its two processors have while the roofs are measured, and the hypervisor 0.3.
-class BusyMachine : public FakeDevice {
- public:
-  void Calibrate(const hardware::RoofNeeds& needs) override {
-    FakeDevice::Calibrate(needs);
-    const double own_before = fake_clock.ProcessCpuSeconds();
-    fake_clock.Advance(2);
-    conditions.busy_seconds += 1.5 + fake_clock.ProcessCpuSeconds() - own_before;
-    conditions.stolen_seconds += 0.3;
-  }
-};
-
 TEST(RunContext, HasTheMemorySpeedAndTheLoadOfOtherPrograms) {
-  BusyMachine device;
+  BusyDevice device;
   const RunFacts before = RunContext({}, device);
   EXPECT_THAT(before, Contains(Pair("other_load", "unknown")));
   EXPECT_THAT(before, Contains(Pair("memory_speed", "unknown")));

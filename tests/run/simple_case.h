@@ -36,4 +36,16 @@ inline double Counter(const Outcome& outcome, const std::string& name) {
   return -1;
 }
 
+// Others take 1.5 of the 4 seconds that its two processors have while its roofs are measured, and the hypervisor 0.3.
+class BusyDevice : public FakeDevice {
+ public:
+  void Calibrate(const hardware::RoofNeeds& needs) override {
+    FakeDevice::Calibrate(needs);
+    const double own_before = fake_clock.ProcessCpuSeconds();
+    fake_clock.Advance(2);
+    conditions.busy_seconds += 1.5 + fake_clock.ProcessCpuSeconds() - own_before;
+    conditions.stolen_seconds += 0.3;
+  }
+};
+
 }  // namespace roofbench
