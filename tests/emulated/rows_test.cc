@@ -10,7 +10,14 @@ namespace {
 
 using kernels::RowType;
 
-constexpr int64_t kRows = 2;
+// Rows of a block, if they are short.
+constexpr int64_t kMostShort = 256;
+constexpr int64_t kShortOfBlock = 4;
+
+constexpr int64_t OfBlock(int64_t cols) { return cols <= kMostShort ? kShortOfBlock : 1; }
+// A block and a half.
+constexpr int64_t RowsOf(int64_t cols) { return OfBlock(cols) + (OfBlock(cols) + 1) / 2; }
+
 constexpr float kEpsilon = 1e-5F;
 constexpr double kFp32 = 2e-6;
 
@@ -19,7 +26,7 @@ constexpr RowType kType = std::is_same_v<T, float> ? RowType::kFp32 : RowType::k
 
 struct RowsShape {
   int64_t cols;
-  int64_t skipped = 0;  // rows before the tested ones
+  int64_t skipped = 0;  // rows before the tested ones, of whole blocks
 };
 
 class Rows : public testing::TestWithParam<RowsShape> {
@@ -27,8 +34,8 @@ class Rows : public testing::TestWithParam<RowsShape> {
   // Calls visit(row, column of the first) for each row.
   template <typename Visit>
   std::vector<double> Exact(const Visit& visit) const {
-    std::vector<double> exact(static_cast<std::size_t>(kRows * cols_));
-    for (int64_t row = 0; row < kRows; ++row) visit(exact.data() + row * cols_, row * cols_);
+    std::vector<double> exact(static_cast<std::size_t>(rows_ * cols_));
+    for (int64_t row = 0; row < rows_; ++row) visit(exact.data() + row * cols_, row * cols_);
     return exact;
   }
   template <typename T>
@@ -41,18 +48,18 @@ class Rows : public testing::TestWithParam<RowsShape> {
   // y of x, from tensors that also have the skipped rows.
   template <typename T, typename Launch>
   Operand<T> Run(const Operand<T>& x, const Launch& launch) const {
-    const int64_t rows = GetParam().skipped + kRows;
+    const int64_t rows = GetParam().skipped + rows_;
     const Operand<T> from(static_cast<std::size_t>(rows * cols_));
     const Operand<T> to(from.size());
     std::ranges::copy(x, from.end() - x.size());
-    const BlocksFrom tested(static_cast<unsigned>(GetParam().skipped));
+    const BlocksFrom tested(static_cast<unsigned>(GetParam().skipped / OfBlock(cols_)));
     EXPECT_EQ(launch(to.data(), from.data(), rows), cudaSuccess);
     return Operand<T>(std::span<const T>(to.end() - x.size(), to.end()));
   }
 
   template <typename T>
   void RmsNorm() const {
-    const auto x = Normal<T>(kRows * cols_, 3, 1);
+    const auto x = Normal<T>(rows_ * cols_, 3, 1);
     const auto weight = Normal<float>(cols_, 1, 2);
     const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
       return LaunchRmsNorm(kType<T>, to, from, weight.data(), rows, cols_, kEpsilon, CallersStream());
@@ -66,7 +73,7 @@ class Rows : public testing::TestWithParam<RowsShape> {
 
   template <typename T>
   void LayerNorm() const {
-    const auto x = Normal<T>(kRows * cols_, 3, 3);
+    const auto x = Normal<T>(rows_ * cols_, 3, 3);
     const auto weight = Normal<float>(cols_, 1, 4);
     const auto bias = Normal<float>(cols_, 0, 5);
     const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
@@ -84,7 +91,7 @@ class Rows : public testing::TestWithParam<RowsShape> {
 
   template <typename T>
   void Softmax() const {
-    const auto x = Normal<T>(kRows * cols_, 3, 6);
+    const auto x = Normal<T>(rows_ * cols_, 3, 6);
     const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
       return LaunchSoftmax(kType<T>, to, from, rows, cols_, CallersStream());
     });
@@ -102,6 +109,7 @@ class Rows : public testing::TestWithParam<RowsShape> {
     return Value(values[static_cast<std::size_t>(i)]);
   }
   const int64_t cols_ = GetParam().cols;
+  const int64_t rows_ = RowsOf(cols_);
 };
 
 TEST_P(Rows, RmsNorm) {
@@ -119,11 +127,21 @@ TEST_P(Rows, Softmax) {
 
 // Columns that fill a warp, a block, all registers of one, and remainders of each.
 INSTANTIATE_TEST_SUITE_P(Columns, Rows,
-                         testing::Values(RowsShape{8}, RowsShape{56}, RowsShape{256}, RowsShape{1032}, RowsShape{2048},
-                                         RowsShape{4096}, RowsShape{8200}, RowsShape{32768}));
+                         testing::Values(RowsShape{8}, RowsShape{56}, RowsShape{256}, RowsShape{264}, RowsShape{1032},
+                                         RowsShape{2048}, RowsShape{4096}, RowsShape{8200}, RowsShape{32768}));
 // 32 bits cannot number their elements.
 INSTANTIATE_TEST_SUITE_P(Large, Rows,
                          testing::Values(RowsShape{256, int64_t{1} << 23}, RowsShape{256, int64_t{1} << 24}));
+
+// A multiprocessor holds no more than 32 blocks.
+TEST(RowsOfABlock, AreSeveralIfTheyAreShort) {
+  for (const int64_t cols : {int64_t{8}, kMostShort, kMostShort + 8}) {
+    const auto x = Normal<float>(RowsOf(cols) * cols, 0, 1);
+    const Operand<float> y(x.size());
+    ASSERT_EQ(LaunchSoftmax(RowType::kFp32, y.data(), x.data(), RowsOf(cols), cols, CallersStream()), cudaSuccess);
+    EXPECT_EQ(LastLaunch().grid.x, 2) << cols;
+  }
+}
 
 TEST(RowsShapes, UnsupportedOnesAreRefused) {
   float x[16] = {};

@@ -167,6 +167,9 @@ def test_further_violations_of_a_good_kernel_are_found(breakers: dict[str, Kerne
     rules.RULES["Good"] = Rule(loads=4, past_l1=True)
     (found,) = violations(good)
     assert found.startswith("it reads or writes through L1: LDG.E.128.CONSTANT at 0x")
+    rules.RULES["Good"] = Rule(loads=4, once=True)
+    (found,) = violations(good)
+    assert found == "0 loads in flight bypass L1, not 4: what is read once evicts what is read again"
 
 
 def test_a_kernel_without_a_rule_is_an_error() -> None:

@@ -78,6 +78,7 @@ CASES: list[dict[str, Any]] = [
     {"name": "gemv/impl:native/precision:int8/n:32768", "real_time": 0.1, "mem_util": 0.85},
     {"name": "softmax/impl:native/dtype:fp32/rows:1/d:8", "real_time": 0.01, "mem_util": 0.1},
     {"name": "softmax/impl:native/dtype:fp32/rows:9/d:8", "real_time": 0.01, "mem_util": 0.5},
+    {"name": "softmax/impl:native/dtype:fp32/rows:9/d:256", "real_time": 0.01, "mem_util": 0.25},
     {"name": "softmax/impl:native/dtype:bf16/rows:9/d:8", "mem_util": 0.9, "error_occurred": True},
     {"name": "all_reduce/impl:nccl/ranks:2", "real_time": 1.0, "busbw": 3e11},
 ]
@@ -199,8 +200,9 @@ def test_one_file_has_every_step(good_machine: Machine) -> None:
     kernels = {row["kernel"]: row for row in steps["kernels"]["figures"]["kernels"]}
     assert kernels["GemvRows<Int8Weights<uint4, 8>, 2>"]["measured"] == 0.75
     assert kernels["GemvRows<Int8Weights<uint4, 8>, 1>"]["measured"] == 0.85, "the small one hardly outlasts a launch"
-    assert kernels["SoftmaxRows<float>"]["measured"] == 0.5, "the best of its cases"
-    assert kernels["SoftmaxRows<bf16>"]["measured"] is None, "its case failed"
+    assert kernels["SoftmaxRows<float, Block>"]["measured"] == 0.5, "the best of its cases"
+    assert kernels["SoftmaxRows<float, Warp>"]["measured"] == 0.25, "that of short rows"
+    assert kernels["SoftmaxRows<bf16, Block>"]["measured"] is None, "its case failed"
     assert kernels["ReadStream<true>"]["measured"] == 0.5
     assert kernels["ReadStream<true>"]["measured_by"] == "roof_read"
     copied = 4.3e12 / 4.8e12  # by an H200's own copy

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 # Cases of our kernels that exceed every L2; 8200 is a multiple of 8 but not of 16. The large ones are for fast
-# memory: a matrix of 8192 x 8192 in int4 is read from an H200's in 7 µs, hardly longer than a launch takes.
+# memory: a matrix of 8192 x 8192 in int4 is read from an H200's in 7 µs, hardly longer than a launch takes. A row of
+# 256 columns is a warp's.
+_ROWS = {"LayerNormRows": "layer_norm", "RmsNormRows": "rms_norm", "SoftmaxRows": "softmax"}
 FLAGS = (
     r"--benchmark_filter=^(gemv|rms_norm|layer_norm|softmax)/impl:native/",
     "--axis=gemv.n=8192,8200,16384,32768",
     "--axis=gemv.batch=1,2,4,8",
+    *(f"--axis={family}.{size}" for family in _ROWS.values() for size in ("rows=65536", "d=256,4096,8192")),
     "--axis=cache=cold",
     "--unverified",
 )
@@ -28,12 +31,12 @@ CASES = {
     "GemvRows<Int8Weights<uint4, 8>, 2>": r"^gemv/impl:native/precision:int8/batch:2/n:(8192|16384|32768)",
     "GemvRows<Int8Weights<uint4, 8>, 4>": r"^gemv/impl:native/precision:int8/batch:4/n:(8192|16384|32768)",
     "GemvRows<Int8Weights<uint4, 4>, 8>": r"^gemv/impl:native/precision:int8/batch:8/n:(8192|16384|32768)",
-    "LayerNormRows<bf16>": r"^layer_norm/impl:native/dtype:bf16/",
-    "LayerNormRows<float>": r"^layer_norm/impl:native/dtype:fp32/",
-    "RmsNormRows<bf16>": r"^rms_norm/impl:native/dtype:bf16/",
-    "RmsNormRows<float>": r"^rms_norm/impl:native/dtype:fp32/",
-    "SoftmaxRows<bf16>": r"^softmax/impl:native/dtype:bf16/",
-    "SoftmaxRows<float>": r"^softmax/impl:native/dtype:fp32/",
+    **{
+        f"{function}<{element}, {team}>": rf"^{family}/impl:native/dtype:{dtype}/(rows:\d+/)?d:{columns}\b"
+        for function, family in _ROWS.items()
+        for element, dtype in (("bf16", "bf16"), ("float", "fp32"))
+        for team, columns in (("Block", r"(?!256\b)\d+"), ("Warp", "256"))
+    },
 }
 # The roof that the better of a stream's two variants measures.
 ROOFS = {

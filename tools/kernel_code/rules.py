@@ -22,6 +22,7 @@ DIVISION = re.compile(r"I2F\S*\.RP|FCHK")
 LOCAL_MEMORY = re.compile(r"LDL|STL")
 # Reads from L2 (.STRONG.GPU), or evicts the line first (.EF).
 PAST_L1 = re.compile(r"(LDG|STG)\S*\.(STRONG\.GPU|EF)\b")
+ONCE = re.compile(r"LDG\S*\.NA\b")  # without a line of L1
 NARROW_STORE = re.compile(r"STG(?!\S*\.128)")
 
 
@@ -33,10 +34,13 @@ class Rule(NamedTuple):
     threads: int = 0  # 0: its maximum
     width: int = VECTOR  # bytes of a load
     past_l1: bool = False  # it measures memory beyond the L1
+    once: bool = False  # it reads each vector once, and keeps the L1 for operands that it reads again
 
 
 # A row of 4,096 columns. fp32 takes two loads for each vector of eight columns.
 _ROWS = Rule(loads=4, stores=4, threads=128)
+# A row of 256 columns, in a warp.
+_SHORT_ROWS = Rule(loads=1, stores=1, threads=128)
 # By function, or by function and arguments where these differ. None: it moves no data.
 RULES: dict[str, Rule | None] = {
     "Spin": None,
@@ -47,9 +51,14 @@ RULES: dict[str, Rule | None] = {
     "RmsNormRows": _ROWS,
     "LayerNormRows": _ROWS,
     "SoftmaxRows": _ROWS,
-    "GemvRows": Rule(loads=4),
+    **{
+        f"{rows}<{element}, Warp>": _SHORT_ROWS
+        for rows in ("RmsNormRows", "LayerNormRows", "SoftmaxRows")
+        for element in ("float", "__nv_bfloat16")
+    },
+    "GemvRows": Rule(loads=4, once=True),
     # Rows of 8, 24, 40 … columns are only aligned to 8 bytes.
-    "GemvRows<Int8Weights<uint2, 8>, 1>": Rule(loads=4, width=8),
+    "GemvRows<Int8Weights<uint2, 8>, 1>": Rule(loads=4, width=8, once=True),
 }
 
 
@@ -141,6 +150,9 @@ def _stream_violations(kernel: Kernel, rule: Rule) -> Iterator[str]:
         if rule.past_l1 and one.name.startswith(("LDG", "STG")) and not PAST_L1.match(one.name):
             yield f"it reads or writes through L1: {one.name} at {one.address:#x}"
             break
+    once = sum(ONCE.match(one.name) is not None for one in longest_flight(kernel, rule.width))
+    if rule.once and once < rule.loads:
+        yield f"{once} loads in flight bypass L1, not {rule.loads}: what is read once evicts what is read again"
     if not rule.stores:
         return
     if (stores := vector_stores(kernel)) < rule.stores:

@@ -41,7 +41,7 @@ struct Fp32Weights {
   static constexpr int kPiece = 4;
   static constexpr bool kGrouped = false;
   const float* weight;
-  __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element)); }
+  __device__ Raw Load(int64_t element) const { return LoadOnce(reinterpret_cast<const Raw*>(weight + element)); }
   __device__ static Piece<4> Weights(const Raw& raw, int /*piece*/) { return {{raw.x, raw.y, raw.z, raw.w}}; }
   __device__ float RowScale(int64_t /*row*/) const { return 1; }
 };
@@ -53,7 +53,7 @@ struct Bf16Weights {
   static constexpr int kPiece = 8;
   static constexpr bool kGrouped = false;
   const __nv_bfloat16* weight;
-  __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element)); }
+  __device__ Raw Load(int64_t element) const { return LoadOnce(reinterpret_cast<const Raw*>(weight + element)); }
   __device__ static Piece<8> Weights(const Raw& raw, int /*piece*/) { return FromBf16(raw); }
   __device__ float RowScale(int64_t /*row*/) const { return 1; }
 };
@@ -68,7 +68,7 @@ struct Int8Weights {
   static constexpr bool kGrouped = false;
   const int8_t* weight;
   const float* scale;  // [rows]
-  __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element)); }
+  __device__ Raw Load(int64_t element) const { return LoadOnce(reinterpret_cast<const Raw*>(weight + element)); }
   // Conversions run at a quarter of the rate of sums: the byte goes into the last bits of 2^23, which are units there.
   __device__ static Piece<kPiece> Weights(const Raw& raw, int piece) {
     constexpr unsigned kExponent = 0x4b000000;      // of 2^23
@@ -108,7 +108,7 @@ struct Int4Weights {
   unsigned even_exponent = 0x43000000;
   unsigned odd_exponent = 0x45000000;
 
-  __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element / 2)); }
+  __device__ Raw Load(int64_t element) const { return LoadOnce(reinterpret_cast<const Raw*>(weight + element / 2)); }
   __device__ Piece<8> Weights(const Raw& raw, int piece) const {
     const unsigned word = Word(raw, piece);
     return {{Even(word << 16), Odd(word << 8), Even(word << 8), Odd(word), Even(word), Odd(word >> 8), Even(word >> 8),

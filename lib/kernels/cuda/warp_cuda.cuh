@@ -32,6 +32,28 @@ __device__ inline Vector FromBf16(const uint4& raw) {
            LowBf16(raw.w), HighBf16(raw.w)}};
 }
 
+// A vector that no other thread reads: it takes no place in the L1, which keeps the operands that many read.
+template <typename Raw>
+__device__ inline Raw LoadOnce(const Raw* from) {
+#ifdef __CUDA_ARCH__
+  static_assert(sizeof(Raw) == 8 || sizeof(Raw) == 16);
+  union {
+    unsigned word[sizeof(Raw) / sizeof(unsigned)];
+    Raw raw;
+  } loaded;
+  if constexpr (sizeof(Raw) == 8) {
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(loaded.word[0]), "=r"(loaded.word[1]) : "l"(from));
+  } else {
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(loaded.word[0]), "=r"(loaded.word[1]), "=r"(loaded.word[2]), "=r"(loaded.word[3])
+        : "l"(from));
+  }
+  return loaded.raw;
+#else
+  return __ldg(from);
+#endif
+}
+
 __device__ inline Vector Load(const float* from) {
   const float4 a = __ldg(reinterpret_cast<const float4*>(from));
   const float4 b = __ldg(reinterpret_cast<const float4*>(from) + 1);
