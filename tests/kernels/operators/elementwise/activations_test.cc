@@ -40,6 +40,10 @@ TYPED_TEST(ActivationTest, GeluAgreesWithFloat64AtEverySize) {
   });
 }
 
+TYPED_TEST(ActivationTest, GeluAgreesWithFloat64WhereItStreams) {
+  OnEveryIsa([] { ExpectGelu(Normal<TypeParam>(2'100'001, 0, 4)); });
+}
+
 TYPED_TEST(ActivationTest, GeluKeepsItsDigitsFarBelowZero) {
   std::vector<TypeParam> x;
   for (double value = -11; value <= 11; value += 1.0 / 64) x.push_back(FromDouble<TypeParam>(value));
