@@ -227,7 +227,8 @@ def test_a_hang_ends_at_its_limit_and_the_run_goes_on(families: Callable[..., An
         def waits(impl):
             pids = pathlib.Path("pids")
             if impl == "hangs":
-                pids.write_text(f"{os.getpid()} {subprocess.Popen(['sleep', '3600']).pid}")
+                sleep = subprocess.Popen(["sleep", "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                pids.write_text(f"{os.getpid()} {sleep.pid}")
                 time.sleep(3600)
             left = [pid for pid in pids.read_text().split() if runs(pid)]
             if left:
