@@ -83,8 +83,7 @@ class SuiteRun {
     const std::vector<double> expected = ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks());
     if (options_.format == "console" && !state_.described()) {
       const double seconds = options_.repetitions * std::accumulate(expected.begin(), expected.end(), 0.0);
-      ShowMachine();
-      std::cout << DescribeRoofs(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO))
+      std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO))
                 << PlanText(expected.size(), options_.repetitions, seconds) << std::endl;
       state_.SetDescribed();
     }
@@ -149,8 +148,9 @@ class SuiteRun {
     // Before the signal is looked at: a later one ends the run, unless there are results to write.
     state_.SetPreparing(!state_.journal_begun());
     if (finished < Repetitions() && state_.signal() == 0) {
-      ShowMachine();  // a busy machine may take half a minute for its roofs
+      progress_.Announce("measuring the roofs");  // a busy machine may take half a minute
       roofs = PrepareRoofs(options_, session_.plan(), device_);
+      progress_.Announce("");
     }
     state_.SetPreparing(false);
     roofs_ = roofs.text;
@@ -163,12 +163,6 @@ class SuiteRun {
     }
     state_.SetJournalBegun();
     return facts;
-  }
-
-  // The head of the console, as far as it is known before the roofs.
-  void ShowMachine() {
-    if (options_.format != "console" || state_.described() || std::exchange(machine_is_shown_, true)) return;
-    std::cout << DescribeMachine(options_, device_, TerminalWidth(STDOUT_FILENO)) << std::flush;
   }
 
   // The share of the processors that other programs use; 0 without roofs, and if a look would delay a run whose console
@@ -264,7 +258,6 @@ class SuiteRun {
   absl::Status profile_status_;
   std::string roofs_;  // their origin
   std::string busy_;   // a warning; empty: none
-  bool machine_is_shown_ = false;
   bool was_interrupted_ = false;
   bool ran_here_ = false;  // whether the last repetition ran here instead of coming from the journal
 };

@@ -59,6 +59,10 @@ std::vector<double> ExpectedSeconds(const std::vector<PlannedCase>& plan, const 
 Progress::Progress(std::ostream& out, bool on_terminal, std::size_t width, Now now)
     : out_(out), on_terminal_(on_terminal), width_(width), now_(std::move(now)), begin_(now_()), last_line_(begin_) {}
 
+void Progress::Announce(const std::string& stage) {
+  if (on_terminal_) out_ << kEraseLine << stage.substr(0, width_ - 1) << std::flush;
+}
+
 void Progress::Expect(std::vector<double> seconds, int repetitions) {
   expected_ = std::move(seconds);
   cases_ = static_cast<int>(expected_.size()) * repetitions;

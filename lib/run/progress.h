@@ -35,6 +35,9 @@ class Progress {
   // `on_terminal`: whether `out` is one, `width` columns wide.
   Progress(std::ostream& out, bool on_terminal, std::size_t width, Now now);
 
+  // Shows what happens before the first case, on a terminal; an empty text erases it.
+  void Announce(const std::string& stage);
+
   // `seconds` of each case, and how often each one runs.
   void Expect(std::vector<double> seconds, int repetitions);
 

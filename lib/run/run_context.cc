@@ -47,14 +47,6 @@ std::string Short(std::string text) {
   return Printable(text);
 }
 
-std::string WrappedLines(const std::vector<std::string>& lines, std::size_t width) {
-  std::string text;
-  for (const std::string& line : lines) {
-    absl::StrAppend(&text, absl::StrJoin(Wrapped(absl::StrSplit(line, ' '), width), "\n  "), "\n");
-  }
-  return text;
-}
-
 }  // namespace
 
 absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device) {
@@ -110,18 +102,7 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
   return context;
 }
 
-std::string DescribeMachine(const RunOptions& options, const Device& device, std::size_t width) {
-  std::string text =
-      WrappedLines({VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads")}, width);
-  if (!ROOFBENCH_OPTIMIZED) {
-    absl::StrAppend(&text, "*** This build (", ROOFBENCH_BUILD_TYPE,
-                    ") is not optimized: its times mean nothing. ***\n");
-  }
-  return text;
-}
-
-std::string DescribeRoofs(const RunOptions& options, const Device& device, const std::string& roofs,
-                          std::size_t width) {
+std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width) {
   std::vector<std::string> memory;
   std::vector<std::string> arithmetic;
   for (const auto& [name, rate] : workload::KnownRates(device.MeasuredPeaks())) {
@@ -134,11 +115,21 @@ std::string DescribeRoofs(const RunOptions& options, const Device& device, const
     if (!some->empty()) rates.push_back(absl::StrJoin(*some, ", "));
   }
   const hardware::Datasheet& reference = *hardware::FindDatasheet(options.reference);
-  return WrappedLines({absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
-                                    rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
-                       absl::StrCat("roof: share of the roof measured with the case; ", View(reference.prefix),
-                                    ": share of the ", View(reference.title), " datasheet")},
-                      width);
+  const std::string lines[] = {
+      VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads"),
+      absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
+                   rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
+      absl::StrCat("roof: share of the roof measured with the case; ", View(reference.prefix), ": share of the ",
+                   View(reference.title), " datasheet")};
+  std::string text;
+  for (const std::string& line : lines) {
+    absl::StrAppend(&text, absl::StrJoin(Wrapped(absl::StrSplit(line, ' '), width), "\n  "), "\n");
+  }
+  if (!ROOFBENCH_OPTIMIZED) {
+    absl::StrAppend(&text, "*** This build (", ROOFBENCH_BUILD_TYPE,
+                    ") is not optimized: its times mean nothing. ***\n");
+  }
+  return text;
 }
 
 }  // namespace roofbench

@@ -22,9 +22,8 @@ absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& 
 // "roofbench 0.2.0 (1234abcd), LibTorch 2.11.0"; a program that links this library puts its own name first.
 std::string VersionLine(const RunOptions& options);
 
-// The lines above the console table, at most `width` columns wide: the build and the device, which are known at once,
-// and the measured roofs. `roofs` gives their origin, as in the context.
-std::string DescribeMachine(const RunOptions& options, const Device& device, std::size_t width);
-std::string DescribeRoofs(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width);
+// The lines above the console table, at most `width` columns wide: the device, its measured roofs, the build. `roofs`
+// gives the origin of the roofs, as in the context.
+std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width);
 
 }  // namespace roofbench

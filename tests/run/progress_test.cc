@@ -37,6 +37,8 @@ std::string ProgressOfTenCases(bool on_terminal) {
   std::ostringstream out;
   double now = 100;
   Progress progress(out, on_terminal, 80, [&now] { return now; });
+  progress.Announce("measuring the roofs");
+  progress.Announce("");
   progress.Expect(std::vector<double>(10, 1.0), 1);
   for (std::size_t i = 0; i < 10; ++i) {
     progress.Start(i, "copy");
@@ -53,7 +55,8 @@ TEST(Progress, ALogHasALineAMinute) {
 
 TEST(Progress, ATerminalHasOneLineThatChanges) {
   const std::string shown = ProgressOfTenCases(/*on_terminal=*/true);
-  EXPECT_THAT(shown, testing::AllOf(testing::HasSubstr("[1/10] copy"), testing::HasSubstr("[2/10] copy  4 min left"),
+  EXPECT_THAT(shown, testing::AllOf(testing::StartsWith("\r\033[Kmeasuring the roofs\r\033[K"),
+                                    testing::HasSubstr("[1/10] copy"), testing::HasSubstr("[2/10] copy  4 min left"),
                                     testing::EndsWith("\r\033[K")));
   EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 0);
 }
