@@ -227,10 +227,20 @@ class PreparedGeneration : public testing::Test {
                                                     {"new", most_new}});
     Inputs inputs(*device_, 1, "generate");
     const accelerator::Counts before = accelerator::CountsNow();
-    const auto built = GenerationAt(planned.point, inputs, prompts, rules);
+    auto built = GenerationAt(planned.point, inputs, prompts, rules);
     EXPECT_TRUE(built.ok()) << built.status();
     EXPECT_TRUE(built->prepare_seconds.has_value());
-    return (accelerator::CountsNow() - before).operators["aten::_softmax"];
+    const int64_t attentions = (accelerator::CountsNow() - before).operators["aten::_softmax"];
+    auto generation = std::make_shared<GenerationCase>(*std::move(built));
+    generation->prepare_seconds = 2;
+    Case described;
+    DescribeGeneration(planned.point, generation, described);
+    std::optional<double> figure;
+    for (const auto& [name, value] : described.figures) {
+      if (name == "prepare_ms") figure = value();
+    }
+    EXPECT_EQ(figure, 2000);
+    return attentions;
   }
 
   timing::FakeMachine machine_;
