@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/aten/fp8.h"
 #include "lib/aten/precision_scopes.h"
 #include "lib/aten/products.h"
@@ -50,7 +52,25 @@ hardware::ComputeProbe Repeat(std::function<void()> product) {
   });
 }
 
-std::function<void()> ProductOnGpu(Dtype dtype, int64_t n, at::Device device) {
+// A product of [n, n]. `transposed`: with W stored as linear layers store it, for which cuBLAS has other kernels.
+struct GpuProduct {
+  std::string name;
+  int64_t n = 0;
+  bool transposed = false;
+};
+
+// fp32 without tensor cores is fast enough for a small product alone, and those of 8 bits are transposed as it is.
+std::vector<GpuProduct> GpuProductsOf(Dtype dtype) {
+  std::vector<GpuProduct> products = {{.name = "gemm 4096", .n = kSmall}};
+  if (dtype != Dtype::kFp32) products.push_back({.name = "gemm 8192", .n = kLarge});
+  if (dtype == Dtype::kInt8 || dtype == Dtype::kFp8) return products;
+  const GpuProduct largest = products.back();
+  products.push_back({.name = absl::StrCat(largest.name, " transposed"), .n = largest.n, .transposed = true});
+  return products;
+}
+
+std::function<void()> ProductOnGpu(Dtype dtype, const GpuProduct& product, at::Device device) {
+  const int64_t n = product.n;
   if (dtype == Dtype::kFp8) return ScaledProduct(n, device);
   const auto on_device = at::TensorOptions(device);
   if (dtype == Dtype::kInt8) {
@@ -61,15 +81,16 @@ std::function<void()> ProductOnGpu(Dtype dtype, int64_t n, at::Device device) {
     return [=]() mutable { at::_int_mm_out(c, a, b); };
   }
   const at::Tensor a = at::randn({n, n}, on_device).to(StorageType(dtype));
-  const at::Tensor b = at::randn({n, n}, on_device).to(StorageType(dtype));
+  const at::Tensor w = at::randn({n, n}, on_device).to(StorageType(dtype));
+  const at::Tensor b = product.transposed ? w.t() : w;
   at::Tensor c = at::empty({n, n}, on_device.dtype(StorageType(dtype)));
   return [=]() mutable { at::mm_out(c, a, b); };
 }
 
 class GpuProbe {
  public:
-  GpuProbe(Dtype dtype, int64_t n, at::Device device, std::shared_ptr<timing::Clock> clock)
-      : dtype_(dtype), n_(n), device_(device), clock_(std::move(clock)) {}
+  GpuProbe(Dtype dtype, GpuProduct kind, at::Device device, std::shared_ptr<timing::Clock> clock)
+      : dtype_(dtype), kind_(std::move(kind)), device_(device), clock_(std::move(clock)) {}
 
   double Run(double seconds) {
     if (broken_) return 0;
@@ -77,7 +98,7 @@ class GpuProbe {
     const Fp32Scope scope(dtype_ == Dtype::kTf32);
     try {
       if (!product_) {
-        product_ = ProductOnGpu(dtype_, n_, device_);
+        product_ = ProductOnGpu(dtype_, kind_, device_);
         seconds_ = TimeOf(1);  // absorbs cuBLAS's first-use setup
         seconds_ = TimeOf(1);
       }
@@ -88,7 +109,7 @@ class GpuProbe {
       broken_ = true;
       return 0;
     }
-    const auto n = static_cast<double>(n_);
+    const auto n = static_cast<double>(kind_.n);
     return seconds_ > 0 ? workload::Gemm{.m = n, .n = n, .k = n, .dtype = dtype_}.ForwardCost().Flops() / seconds_ : 0;
   }
 
@@ -102,7 +123,7 @@ class GpuProbe {
   }
 
   Dtype dtype_;
-  int64_t n_;
+  GpuProduct kind_;
   at::Device device_;
   std::shared_ptr<timing::Clock> clock_;
   std::function<void()> product_;
@@ -135,10 +156,9 @@ std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuGemmProbes(Dtype 
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(Dtype dtype, at::Device device,
                                                                           std::shared_ptr<timing::Clock> clock) {
   std::vector<std::pair<std::string, hardware::ComputeProbe>> probes;
-  for (const int64_t n : {kSmall, kLarge}) {
-    if (n == kLarge && dtype == Dtype::kFp32) continue;
-    const auto probe = std::make_shared<GpuProbe>(dtype, n, device, clock);
-    probes.emplace_back("gemm " + std::to_string(n), [probe](double seconds) { return probe->Run(seconds); });
+  for (const GpuProduct& product : GpuProductsOf(dtype)) {
+    const auto probe = std::make_shared<GpuProbe>(dtype, product, device, clock);
+    probes.emplace_back(product.name, [probe](double seconds) { return probe->Run(seconds); });
   }
   return probes;
 }
