@@ -157,11 +157,11 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
   const absl::StatusOr<RunIdentity> run = FactsOf(header, "run");
   for (const absl::Status& status : {context.status(), run.status()}) {
     if (!status.ok()) {
-      return Refusal(path, absl::StrCat("has a damaged header (", std::string(status.message()), ")", kStartOver));
+      return Refusal(path, absl::StrCat("has a damaged header (", status.message(), ")", kStartOver));
     }
   }
   if (absl::Status status = SameRun(*run, identity); !status.ok()) {
-    return Refusal(path, absl::StrCat(std::string(status.message()), kStartOver));
+    return Refusal(path, absl::StrCat(status.message(), kStartOver));
   }
   recorded.context = *std::move(context);
   std::string kept = line + "\n";
@@ -174,8 +174,8 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     }
     absl::StatusOr<Outcome> outcome = ParseJournalLine(line);
     if (!outcome.ok()) {
-      return Refusal(path, absl::StrCat("is damaged in line ", number, " (", std::string(outcome.status().message()),
-                                        ")", kStartOver));
+      return Refusal(path,
+                     absl::StrCat("is damaged in line ", number, " (", outcome.status().message(), ")", kStartOver));
     }
     if (outcome->verdict == Verdict::kInterrupted || outcome->samples.stop == timing::StopReason::kInterrupted) {
       ++interrupted;
