@@ -2,12 +2,14 @@
 #include "lib/base/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +22,18 @@ namespace {
 std::string& Name() {
   static auto* name = new std::string("roofbench");
   return *name;
+}
+
+void DieOfAClosedStream(int broken_pipe) {
+  const int error = errno;
+  std::array<pollfd, 2> streams{pollfd{STDOUT_FILENO, 0, 0}, pollfd{STDERR_FILENO, 0, 0}};
+  poll(streams.data(), streams.size(), 0);
+  for (const pollfd& stream : streams) {
+    if ((stream.revents & POLLERR) == 0) continue;
+    std::signal(broken_pipe, SIG_DFL);
+    std::raise(broken_pipe);  // blocked until this handler returns
+  }
+  errno = error;
 }
 
 }  // namespace
@@ -35,6 +49,14 @@ bool OpenStandardStreams() {
     if (open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) != stream) return false;
   }
   return true;
+}
+
+void SurviveBrokenConnections() {
+  struct sigaction action {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = DieOfAClosedStream;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& arguments) {

@@ -18,6 +18,11 @@ void SetProgramName(std::string name);
 // and the output that is meant for the terminal. Call it before any file is opened. False if there is no /dev/null.
 bool OpenStandardStreams();
 
+// A write to a connection whose other end is closed then fails with EPIPE, instead of ending the process: of a library
+// that writes to sockets without MSG_NOSIGNAL, as Gloo does. A closed stdout or stderr still ends it, as `| head`
+// expects. Leaves a disposition that somebody chose (Python ignores the signal).
+void SurviveBrokenConnections();
+
 struct ChildResult {
   int exit_code = 0;   // 128 + the signal number if a signal ended it
   std::string output;  // stdout and stderr

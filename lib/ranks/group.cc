@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/process.h"
 #include "lib/ranks/guarded.h"
 
 #ifdef USE_C10D_GLOO
@@ -267,6 +268,7 @@ absl::Status GlooIsBuilt() { return absl::OkStatus(); }
 absl::StatusOr<std::unique_ptr<Group>> MakeGloo(Board& board, const std::string& name,
                                                 std::chrono::milliseconds timeout, bool local,
                                                 const Board::GivesUp& gives_up) try {
+  SurviveBrokenConnections();  // a rank that ends breaks those of the others
   // Gloo itself does not say which rank it waits for.
   const std::string missing = MissingRanks(board.Exchange(absl::StrCat("meet/", name), "", timeout, gives_up));
   if (!missing.empty()) return absl::UnavailableError(absl::StrCat(missing, " did not come to the group ", name));

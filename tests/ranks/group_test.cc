@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <csignal>
 #include <string>
 
 #include "tests/ranks/in_threads.h"
@@ -165,6 +166,13 @@ TEST_F(Failures, ARankThatLeavesEndsTheOthersWaitAtOnce) {
     EXPECT_THROW(group->Barrier(), ContactLost);
     group.reset();
   });
+}
+
+TEST_F(Failures, AConnectionThatBreaksDoesNotEndTheProcess) {
+  InGroup(2, [](Group&) {});
+  struct sigaction action {};
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
+  EXPECT_NE(action.sa_handler, SIG_DFL);
 }
 
 TEST_F(Failures, ARankThatIsLateEndsTheWaitByTimeout) {
