@@ -122,7 +122,7 @@ def _numbers(connection: Connection, table: Table, column: str, texts: Sequence[
     """The numbers of texts that many rows share: each text is written once."""
 
     def known() -> dict[str, int]:
-        return dict(connection.execute(select(table.c[column], table.c.id)).tuples().all())
+        return {row[0]: row[1] for row in connection.execute(select(table.c[column], table.c.id))}
 
     # As the database has them.
     stored = [tables.storable(text) for text in texts]
@@ -257,7 +257,8 @@ class Store:
         self, connection: Connection, metric: str, runs: Sequence[Run], chosen: ColumnElement[bool]
     ) -> dict[Series, list[Reading]]:
         """The chosen ones of `runs`, in the order of the runs."""
-        names = dict(connection.execute(select(tables.cases.c.id, tables.cases.c.name)).tuples().all())
+        cases = connection.execute(select(tables.cases.c.id, tables.cases.c.name))
+        names = {case.id: case.name for case in cases}
         layouts = {
             number: {sound(name, str): place * _DOUBLE.size for place, name in enumerate(json.loads(text))}
             for number, text in connection.execute(select(tables.layouts.c.id, tables.layouts.c.names))
