@@ -107,7 +107,7 @@ RoofJudgement JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState c
   const double free_share = 1 - outcome.conditions.others_share - outcome.conditions.stolen_share;
   const double most = is_clear ? limit : limit * kBeyondNoise / std::max(kLeastFreeShare, free_share);
   // Between ranks, this does not prove an error.
-  bool is_impossible = gauge.bound != workload::Bound::kLink && share > most;
+  bool is_impossible = !is_link && share > most;
   for (int look = 0; is_impossible && gauge.probe && look < kSecondLooks; ++look) {
     highest = std::max(highest, gauge.probe(kSecondLookSeconds));
     share = gauge.SecondsAt(outcome.cost, highest) / outcome.summary.median;
@@ -116,8 +116,7 @@ RoofJudgement JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState c
   return {.is_disturbed = (on_processors && 1 - free_share > kMostOthers) || timing::Median(ratios) > kMostShare ||
                           kSlowProbes * timing::Median(rates) < gauge.calibrated_rate ||
                           timing::Quantile(compared, 0.75) > kMostScatter * timing::Quantile(compared, 0.25),
-          // Between ranks, this does not prove an error.
-          .is_impossible = !is_link && share > most,
+          .is_impossible = is_impossible,
           .share_of_highest = share};
 }
 

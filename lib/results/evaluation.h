@@ -12,8 +12,8 @@ namespace roofbench {
 
 // Fills in the summary, the noise, the ratios to the roof, and whether that was disturbed. `outcome` must contain its
 // cost, model, phases, samples and conditions. Where case and probes run on the processors (`on_processors`), other
-// programs that take most of them disturb the ratios. Returns DataLoss if a case ran so far above its roof that its
-// cost or the probe must be wrong, or that it did not do its work.
+// programs that take most of them disturb the ratios. Returns DataLoss if a case ran so far above its roof, which is
+// probed once more then, that its cost or the probe must be wrong, or that it did not do its work.
 absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, bool on_processors,
                       Outcome& outcome);
 

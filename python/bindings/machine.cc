@@ -40,13 +40,14 @@ std::vector<hardware::MemoryRange> RangesOf(const std::vector<AddressRange>& ran
   return found;
 }
 
-// Calls the function. A result lives until the next one exists, as in a loop in Python.
+// Calls the function. A result lives until the next call, which may have its memory.
 class PythonStep {
  public:
   PythonStep(nb::callable function, nb::tuple arguments)
       : function_(std::move(function)), arguments_(std::move(arguments)) {}
 
   void Run() {
+    last_result_ = nb::none();
     PyObject* const result = PyObject_Call(function_.ptr(), arguments_.ptr(), nullptr);
     if (result == nullptr) throw nb::python_error();
     last_result_ = nb::steal(result);
@@ -128,8 +129,7 @@ class Machine {
   }
 
   Measurement Sample(const nb::callable& function, const nb::tuple& arguments, const std::optional<Cost>& cost,
-                     bool cold, const std::vector<AddressRange>& operands,
-                     const std::optional<timing::SampleOptions>& options,
+                     bool cold, const std::optional<timing::SampleOptions>& options,
                      const std::optional<nb::callable>& before_step, const std::optional<nb::callable>& interrupted) {
     Measurement measurement;
     Outcome& outcome = measurement.outcome;
@@ -143,16 +143,18 @@ class Machine {
       gauge = gauges_.For(*cost, cache, meter_);
     }
     PythonStep step(function, arguments);
-    const std::vector<hardware::MemoryRange> ranges = RangesOf(operands);
     double modified = 0;
-    if (has_roof && !ranges.empty()) {
-      modified =
-          evictor_.ModifiedBytesOf([&] { step.Run(); }, ranges, cost->BytesWritten() + cost->BytesUpdated(), clock_);
-    }
-    if (before_step || !ranges.empty()) {
-      sampling.before_step = [&] {
-        if (before_step) (*before_step)();
-        if (!ranges.empty()) evictor_.EvictAndRefill(ranges, modified);
+    if (before_step) {
+      const auto prepare = [&] {
+        return RangesOf(nb::cast<std::vector<AddressRange>>((*before_step)(step.last_result())));
+      };
+      if (has_roof) {
+        step.Run();  // has the memory of its result from now on
+        modified = evictor_.ModifiedBytesOf([&] { step.Run(); }, prepare(), cost->BytesWritten() + cost->BytesUpdated(),
+                                            clock_);
+      }
+      sampling.before_step = [this, &modified, prepare] {
+        if (const auto ranges = prepare(); !ranges.empty()) evictor_.EvictAndRefill(ranges, modified);
       };
     }
     hardware::ConditionsWatch watch = Watch();
@@ -231,13 +233,13 @@ void BindMachine(nb::module_& core) {
            "Takes the roofs that an earlier process kept, and keeps those of this one. `library` names the added "
            "probes with their versions: arithmetic roofs are kept for each of them")
       .def("calibrate", &Machine::Calibrate, "cost"_a, "Measures the unknown roofs that the cost needs, 0.1 to 1 s")
-      .def("sample", &Machine::Sample, "function"_a, "arguments"_a = nb::tuple(), nb::kw_only(), "cost"_a = nb::none(),
-           "cold"_a = true, "operands"_a = nb::tuple(), "options"_a = nb::none(), "before_step"_a = nb::none(),
-           "interrupted"_a = nb::none(),
-           "Takes samples of function(*arguments), with roof probes between them where there is a cost. `operands`: "
-           "(address, bytes) whose lines are evicted before each call, after before_step, untimed. `cold` selects the "
-           "roof. `interrupted` is polled between chunks. A KeyboardInterrupt passes through, and so do other "
-           "exceptions before there are samples; a later one is `raised`");
+      .def(
+          "sample", &Machine::Sample, "function"_a, "arguments"_a = nb::tuple(), nb::kw_only(), "cost"_a = nb::none(),
+          "cold"_a = true, "options"_a = nb::none(), "before_step"_a = nb::none(), "interrupted"_a = nb::none(),
+          "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
+          "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
+          "`cold` selects the roof. `interrupted` is polled between chunks. A KeyboardInterrupt passes through, and so "
+          "do other exceptions before there are samples; a later one is `raised`");
 }
 
 }  // namespace roofbench::python

@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import statistics
+import weakref
 from array import array
 from collections.abc import Callable
 
@@ -60,23 +61,41 @@ def test_the_function_gets_its_arguments_and_the_last_result_is_kept(machine: _c
         seen.append((first, second))
         return first + second
 
-    measured = machine.sample(add, (1, 2), before_step=int, options=QUICK)  # so that each sample is one call
+    # With a preparation, each sample is one call.
+    measured = machine.sample(add, (1, 2), before_step=lambda last: (), options=QUICK)
     assert seen == [(1, 2)] * 4 and measured.last_result == 3
     assert len(measured.seconds) == 4 and measured.roof_name == ""
 
 
 def test_each_call_follows_its_preparation(machine: _core.Machine) -> None:
-    order: list[str] = []
+    order: list[object] = []
     block = array("d", range(1000))
     address, length = block.buffer_info()
-    machine.sample(
-        lambda: order.append("call"),
-        operands=[(address, 8 * length)],
-        before_step=lambda: order.append("before"),
-        options=QUICK,
-    )
-    assert order == ["before", "call"] * 4
+
+    def before(last: object) -> list[tuple[int, int]]:
+        order.append(last)
+        return [(address, 8 * length)]
+
+    def call() -> object:
+        order.append("call")
+        return block
+
+    machine.sample(call, before_step=before, options=QUICK)
+    assert order == [None, "call", *[block, "call"] * 3], "with the last result"
     assert block[999] == 999
+
+
+def test_a_result_is_freed_before_the_next_call(machine: _core.Machine) -> None:
+    """As one that the caller drops: the next call may have its memory, which `before_step` evicts."""
+    kept: list[weakref.ref[object]] = []
+
+    def function() -> object:
+        assert not any(one() for one in kept)
+        result: set[int] = set()
+        kept.append(weakref.ref(result))
+        return result
+
+    assert machine.sample(function, options=QUICK).last_result == set() and len(kept) > 1
 
 
 def test_errors_and_interrupts_pass_through(machine: _core.Machine) -> None:
@@ -93,7 +112,7 @@ def test_errors_and_interrupts_pass_through(machine: _core.Machine) -> None:
 def test_an_exception_after_samples_keeps_them(machine: _core.Machine) -> None:
     left = iter(range(30))
     options = _core.SampleOptions(warmup_iters=0, exact_samples=True, max_samples=40, roof_share=0)  # in chunks of ten
-    measured = machine.sample(lambda: next(left), before_step=int, options=options)
+    measured = machine.sample(lambda: next(left), before_step=lambda last: (), options=options)
     assert isinstance(measured.raised, StopIteration) and 20 <= len(measured.seconds) <= 30
     assert measured.median == pytest.approx(statistics.median(measured.seconds))
     assert machine.sample(int, options=QUICK).raised is None
@@ -103,7 +122,7 @@ def test_a_roof_is_measured_beside_the_step(machine: _core.Machine) -> None:
     block = array("d", bytes(8 << 20))
     address, length = block.buffer_info()
     cost = _core.read(8 * length)
-    measured = machine.sample(lambda: block.count(1), cost=cost, operands=[(address, 8 * length)])
+    measured = machine.sample(lambda: block.count(1), cost=cost, before_step=lambda last: [(address, 8 * length)])
     assert measured.roof_name == "memory" and {"roof", "disturbed"} & measured.counters().keys()
     assert float(machine.context()["roof_read"]) > 0
 
