@@ -105,6 +105,16 @@ TEST(AtomicFileTest, LastOfTwoWritersWins) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"out.json"});
 }
 
+TEST(SiblingTempFile, IsEachWritersOwn) {
+  const TempFolder folder;
+  const absl::StatusOr<TempFile> first = CreateSiblingTempFile(folder / "out.json");
+  const absl::StatusOr<TempFile> second = CreateSiblingTempFile(folder / "out.json");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(first->path, second->path);
+  close(first->file);
+  close(second->file);
+}
+
 TEST(AtomicFileTest, NobodyCanOccupyItsTemporaryName) {
   const TempFolder folder;
   std::ofstream(folder / "victim") << "precious";

@@ -147,9 +147,12 @@ class DecoderOnADevice : public testing::TestWithParam<WeightFormat> {};
 
 TEST_P(DecoderOnADevice, GivesTheLogitsOfTheCpu) {
   const at::NoGradGuard no_grad;
-  const models::Variant variant{"eager", "tiny_llama", GetParam(), /*has_all=*/true};
-  const models::DecoderWeights weights = models::WeightsOf(variant);
-  models::DecoderWeights moved = models::WeightsOf(variant);
+  models::DecoderConfig config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  models::AddEverything(config);
+  config.shape.base.tied_head = true;
+  const auto make = [&] { return models::RandomWeights(config, models::Storage::Default(GetParam()), 1).value(); };
+  const models::DecoderWeights weights = make();
+  models::DecoderWeights moved = make();
   ASSERT_TRUE(moved.MoveTo(accelerator::TheDevice()).ok());
   EXPECT_EQ(moved.nbytes(), weights.nbytes());
   for (const models::Arithmetic arithmetic : {models::Arithmetic::kStored, models::Arithmetic::kExact}) {

@@ -11,7 +11,9 @@ namespace roofbench {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Pair;
 
 TEST(RunIdentityTest, EachPartThatDiffersIsNamed) {
   FakeDevice device;
@@ -19,6 +21,7 @@ TEST(RunIdentityTest, EachPartThatDiffersIsNamed) {
   options.measuring_flags = {"--seed=1"};
   const auto before = IdentityOf(options, device);
   ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_THAT(*before, Contains(Pair("program", *HashOfFile("/proc/self/exe"))));
   EXPECT_TRUE(SameRun(*before, *before).ok());
   options.measuring_flags = {"--seed=2"};
   EXPECT_THAT(std::string(SameRun(*before, *IdentityOf(options, device)).message()),
