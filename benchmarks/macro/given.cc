@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
@@ -73,13 +74,16 @@ const absl::StatusOr<models::Checkpoint>* GivenModel(std::string_view model) {
   return model == kDraftModel ? &GivenDraft() : nullptr;
 }
 
+GivenIds::GivenIds(std::string name, const std::string& flag, Reader read)
+    : name_(std::move(name)),
+      flag_(flag),
+      read_(std::move(read)),
+      without_flag_(absl::UnimplementedError(
+          absl::StrCat("needs --checkpoint=FOLDER and ", name_, ", which tools/tokens makes from a text"))) {}
+
 const absl::StatusOr<GivenIds::Lists>& GivenIds::Get() {
-  const bool is_unread = !lists_ || absl::IsUnimplemented(lists_->status());  // it may have had no flag before
-  if (is_unread && !flag_.empty()) lists_.emplace(read_(name_, flag_));
-  if (!lists_) {
-    lists_.emplace(absl::UnimplementedError(
-        absl::StrCat("needs --checkpoint=FOLDER and ", name_, ", which tools/tokens makes from a text")));
-  }
+  if (flag_.empty()) return without_flag_;
+  if (!lists_) lists_.emplace(read_(name_, flag_));
   return *lists_;
 }
 

@@ -35,8 +35,7 @@ class GivenIds {
   using Reader = std::function<absl::StatusOr<Lists>(const std::string& name, const std::string& given)>;
 
   // `flag`: the value of the flag called `name`; `read` parses it as one list or several.
-  GivenIds(std::string name, const std::string& flag, Reader read)
-      : name_(std::move(name)), flag_(flag), read_(std::move(read)) {}
+  GivenIds(std::string name, const std::string& flag, Reader read);
 
   // The lists, read once, as standard input may be. Unimplemented without the flag, InvalidArgument for anything but
   // ids.
@@ -48,7 +47,8 @@ class GivenIds {
   const std::string name_;
   const std::string& flag_;
   const Reader read_;
-  std::optional<absl::StatusOr<Lists>> lists_;
+  const absl::StatusOr<Lists> without_flag_;
+  std::optional<absl::StatusOr<Lists>> lists_;  // of the flag, once it is read
 };
 
 // The options of the flags, which have been checked, if the axis `sampling` has the value `given`.
