@@ -70,8 +70,9 @@ void Session::Restore(std::vector<Outcome> finished) {
 }
 
 const Outcome& Session::Add(std::size_t index, Outcome outcome) {
-  if (outcome.reason.size() > kLongestReason)
+  if (outcome.reason.size() > kLongestReason) {
     outcome.reason = absl::StrCat(outcome.reason.substr(0, kLongestReason), "…");
+  }
   if (outcome.verdict == Verdict::kFailed) ++failed_;
   return outcomes_[index].emplace_back(std::move(outcome));
 }
@@ -83,8 +84,9 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const int64_t sharing = !device_.SharesHostMemory() ? 1 : teams_ == nullptr ? ranks : teams_->RanksHere(ranks);
   if (absl::Status status = admission_.Check(planned, outcome.cost, sharing); !status.ok()) return status;
   if (ranks == 1) return MeasureWith(nullptr, planned, outcome);
-  if (teams_ == nullptr)
+  if (teams_ == nullptr) {
     return absl::UnimplementedError(absl::StrCat("needs ", ranks, " ranks, and this is one process"));
+  }
   const absl::StatusOr<RankTeam*> team = teams_->For(ranks, device_);
   if (!team.ok()) return team.status();
   const auto index = static_cast<std::size_t>(&planned - plan_.data());
@@ -100,8 +102,9 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
   std::optional<MemorySnapshot> snapshot;
   const bool is_first = outcome.repetition == 0;
-  if (!options_.memory_snapshot.empty() && is_first && team == nullptr)
+  if (!options_.memory_snapshot.empty() && is_first && team == nullptr) {
     snapshot.emplace(device_, options_.profile.steps);
+  }
   absl::StatusOr<BuiltCase> built =
       BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/false, team);
   if (!built.ok()) return built.status();
