@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
 namespace roofbench {
 namespace {
@@ -109,6 +111,19 @@ std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::si
     }
   }
   return lines;
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view text, std::string_view what) {
+  constexpr std::size_t kShown = 40;
+  std::vector<int64_t> numbers;
+  for (const absl::string_view piece : absl::StrSplit(View(text), absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
+    if (!absl::SimpleAtoi(piece, &numbers.emplace_back()) || numbers.back() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(Printable({piece.data(), std::min(piece.size(), kShown)}),
+                                                     piece.size() > kShown ? "…" : "", " is not ", View(what),
+                                                     "; expected 1,2,3"));
+    }
+  }
+  return numbers;
 }
 
 std::string Nearest(std::string_view text, const std::vector<std::string>& known) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace roofbench {
@@ -26,6 +27,9 @@ std::string FirstLine(std::string_view text);
 
 // Joins the pieces with spaces into lines of at most `width` bytes; a longer piece has its own line.
 std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::size_t width);
+
+// Whole numbers from 0, separated by commas or white space. InvalidArgument: "x is not `what`; expected 1,2,3".
+absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view text, std::string_view what);
 
 // The entry of `known` with the smallest edit distance to `text`; empty if all differ in more than a third of its
 // letters.

@@ -35,6 +35,17 @@ TEST(Text, WrappedAtItsPieces) {
   EXPECT_TRUE(Wrapped({}, 10).empty());
 }
 
+TEST(Text, NumbersAreSeparatedByCommasOrWhiteSpace) {
+  const std::vector<int64_t> numbers = {1, 2, 30, 4, 0, 5000000000};
+  EXPECT_EQ(ParseNumbers(" 1,2 30\r\n4\t0, 5000000000\n", "a count").value(), numbers);
+  EXPECT_TRUE(ParseNumbers("", "a count").value().empty());
+  for (const std::string wrong : {"x", "-1", "1.5", "99999999999999999999", "1;2"}) {
+    EXPECT_EQ(ParseNumbers("7," + wrong, "a count").status().message(), wrong + " is not a count; expected 1,2,3");
+  }
+  EXPECT_EQ(ParseNumbers(std::string(41, '\x1b'), "a count").status().message().substr(0, 8), R"(\x1b\x1b)");
+  EXPECT_LT(ParseNumbers(std::string(10'000, 'x'), "a count").status().message().size(), 100);
+}
+
 TEST(Text, NearestOrEmpty) {
   EXPECT_EQ(Nearest("benchmark_fliter", {"benchmark_filter", "benchmark_out"}), "benchmark_filter");
   EXPECT_EQ(Nearest("zebra", {"benchmark_filter", "axis"}), "");

@@ -21,11 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/files.h"
+#include "lib/base/text.h"
 #include "lib/gbench/flags.h"
 #include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
@@ -45,17 +43,12 @@ absl::StatusOr<std::vector<double>> ReadRouting() {
   constexpr uint64_t kMostBytes = 1 << 20;
   const absl::StatusOr<std::string> text = ReadFile(routing_file, kMostBytes);
   if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("--routing: ", text.status().message()));
-  std::vector<double> rows;
-  for (const auto& piece : absl::StrSplit(*text, absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
-    constexpr std::size_t kShown = 40;
-    uint32_t count = 0;
-    if (!absl::SimpleAtoi(piece, &count)) {
-      return absl::InvalidArgumentError(absl::StrCat("--routing=", routing_file, ": ",
-                                                     absl::CHexEscape(piece.substr(0, kShown)),
-                                                     " is not a number of rows; expected 1,2,3, one per expert"));
-    }
-    rows.push_back(count);
+  const absl::StatusOr<std::vector<int64_t>> numbers = ParseNumbers(*text, "a number of rows");
+  if (!numbers.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--routing=", routing_file, ": ", numbers.status().message(), ", one per expert"));
   }
+  std::vector<double> rows(numbers->begin(), numbers->end());
   if (std::accumulate(rows.begin(), rows.end(), 0.0) > 0) return rows;
   return absl::InvalidArgumentError(
       absl::StrCat("--routing=", routing_file, ": no expert has a row; expected 1,2,3, one per expert"));

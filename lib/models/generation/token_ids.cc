@@ -4,8 +4,6 @@
 #include <iostream>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -20,12 +18,8 @@ using absl::StrCat;
 
 // The limit of a list: eight bytes for each of eight million tokens.
 constexpr std::size_t kMostBytes = 64 << 20;
-
-// The part of an invalid id that a message quotes.
-std::string Shown(absl::string_view piece) {
-  constexpr std::size_t kMost = 40;
-  return StrCat(absl::CHexEscape(piece.substr(0, kMost)), piece.size() > kMost ? "…" : "");
-}
+// Of an argument that a message quotes.
+constexpr std::size_t kShown = 40;
 
 absl::StatusOr<std::string> ReadStandardInput() {
   std::string text;
@@ -59,13 +53,9 @@ absl::StatusOr<std::string> TextOf(const std::string& given) {
 }  // namespace
 
 absl::StatusOr<TokenIds> ParseTokenIds(std::string_view name, std::string_view text) {
-  TokenIds ids;
-  for (const auto& piece : absl::StrSplit(View(text), absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
-    if (!absl::SimpleAtoi(piece, &ids.emplace_back()) || ids.back() < 0) {
-      return InvalidArgumentError(StrCat(View(name), ": ", Shown(piece), " is not a token id; expected 1,2,3"));
-    }
-  }
-  return ids;
+  absl::StatusOr<TokenIds> ids = ParseNumbers(text, "a token id");
+  if (ids.ok()) return ids;
+  return InvalidArgumentError(StrCat(View(name), ": ", ids.status().message()));
 }
 
 namespace {
@@ -73,7 +63,8 @@ namespace {
 absl::StatusOr<std::string> NamedTextOf(std::string_view name, const std::string& given) {
   absl::StatusOr<std::string> text = TextOf(given);
   if (text.ok()) return text;
-  return InvalidArgumentError(StrCat(View(name), "=", Shown(given), ": ", text.status().message()));
+  return InvalidArgumentError(
+      StrCat(View(name), "=", Clipped(Printable(given), kShown), ": ", text.status().message()));
 }
 
 }  // namespace
