@@ -89,6 +89,9 @@ class Device {
   // Used to evict the operands of a cold case before each step. nullptr: the device has no instruction for it, and the
   // case rotates over copies of its operands instead.
   virtual hardware::CacheEvictor* evictor() { return nullptr; }
+  // Displaces what the last-level cache holds, in the order of the device's other work: for cases of so little memory
+  // that their copies would not. The first call takes a while.
+  virtual absl::Status DisplaceCache() { return absl::UnimplementedError("this device cannot displace its cache"); }
 
   // The CUDA side of the device; nullptr on a CPU.
   virtual Gpu* gpu() const { return nullptr; }

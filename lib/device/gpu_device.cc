@@ -122,6 +122,12 @@ void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::b
   gpu_->streams().Enqueue({.kind = kind, .variant = meter_->BestVariant(kind), .to = to, .from = from, .bytes = bytes});
 }
 
+absl::Status GpuDevice::DisplaceCache() {
+  if (meter_->DisplaceCache()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("operands this small are cold only after the cache was displaced: ", meter_->fault()));
+}
+
 std::function<void()> GpuDevice::ExtraWork(double seconds) {
   return [gpu = gpu_.get(), seconds] { gpu->Spin(seconds); };
 }

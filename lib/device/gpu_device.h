@@ -49,6 +49,7 @@ class GpuDevice final : public MeteredDevice {
   void AfterCase() override;
   void WaitUntilCool() override;
   absl::Status Health() override;
+  absl::Status DisplaceCache() override;
   bool SharesHostMemory() const override { return false; }
   bool EnqueuesAhead() const override { return true; }
   bool ConditionsAreMomentary() const override { return true; }

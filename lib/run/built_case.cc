@@ -19,9 +19,10 @@
 namespace roofbench {
 namespace {
 
-constexpr int64_t kMostClones = 4096;
+constexpr int64_t kMostClones = 4096;  // each is built like the first
 constexpr double kColdCaches =
     16;  // copies fill the last-level cache this many times, so next to nothing survives a round
+constexpr double kLeastCaches = 4;  // with fewer, the cache is displaced between rounds
 // Share of the peak that justifies another step.
 constexpr double kVisible = 0.01;
 // Share of the free memory that clones may take.
@@ -114,6 +115,11 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   }
   const bool rotates = planned.point.IsCold() && device.evictor() == nullptr;
   const int64_t copies = rotates && team == nullptr ? CopiesFor(copy_bytes, device) : 1;
+  const double filled = static_cast<double>(copies) * copy_bytes;
+  if (rotates && team == nullptr && filled > 0 && filled < kLeastCaches * device.LastLevelCacheBytes()) {
+    built.displaces = true;
+    if (absl::Status status = device.DisplaceCache(); !status.ok()) return status;
+  }
   for (int64_t i = 1; i < copies; ++i) {
     inputs.StartClone();
     absl::StatusOr<Case> clone = planned.family->BuildAt(planned.point, inputs);

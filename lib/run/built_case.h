@@ -19,6 +19,8 @@ namespace roofbench {
 struct BuiltCase {
   // The copies over which a cold case of a GPU rotates; otherwise one. Only the first is checked, on behalf of all.
   std::vector<Case> copies;
+  // The copies leave each other in the last-level cache, which the device displaces before one's turn comes again.
+  bool displaces = false;
   // Evicted from the caches before each step of a cold case; empty if copies rotate or caches are warm.
   std::vector<hardware::MemoryRange> operands;
   double peak_memory_bytes = 0;  // of one step, including state that persists across steps; 0: not known

@@ -26,14 +26,34 @@ constexpr int kThermalRetries = 2;
 
 constexpr double kMilliseconds = 1e3;
 
-// Rotates over the copies, which must outlive it.
-timing::Step RotatingStep(const std::vector<Case>& copies) {
-  return [&copies, next = std::size_t{0}, number = int64_t{0}](timing::PhaseMarker& marker) mutable {
-    const observe::Range range(observe::kStepRange, ++number);
-    copies[next].step(marker);
-    if (++next == copies.size()) next = 0;
-  };
-}
+// Steps over the copies of a case, one after the other.
+class Rotation {
+ public:
+  // Both must outlive it.
+  Rotation(const BuiltCase& built, Device& device)
+      : built_(built), device_(device), since_displaced_(std::ssize(built.copies)) {}
+
+  void Step(timing::PhaseMarker& marker) {
+    const observe::Range range(observe::kStepRange, ++number_);
+    built_.copies[next_].step(marker);
+    if (++next_ == built_.copies.size()) next_ = 0;
+    ++since_displaced_;
+  }
+
+  // Makes the operands of the next steps cold; once in a round, so that the others keep the pace of the host.
+  void PrepareFor(int64_t steps) {
+    if (!built_.displaces || since_displaced_ + steps <= std::ssize(built_.copies)) return;
+    device_.DisplaceCache().IgnoreError();  // it could when the case was built
+    since_displaced_ = 0;
+  }
+
+ private:
+  const BuiltCase& built_;
+  Device& device_;
+  std::size_t next_ = 0;
+  int64_t number_ = 0;
+  int64_t since_displaced_;  // steps
+};
 
 timing::Step Unmarked(timing::Step step) {
   return [step = std::move(step)](timing::PhaseMarker&) {
@@ -60,7 +80,7 @@ double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device&
 }
 
 timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& cost, const RunOptions& options,
-                                 Device& device, SlowestClock* slowest) {
+                                 Device& device, SlowestClock* slowest, Rotation& rotation) {
   const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
   if (!built.operands.empty()) {
@@ -70,14 +90,16 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
       evictor->EvictAndRefill(built.operands, modified);
     };
   }
-  if (one.prepare || slowest != nullptr) {
-    sampling.before_sample = [&built, slowest] {
+  if (one.prepare || slowest != nullptr || built.displaces) {
+    sampling.before_sample = [&built, slowest, &rotation](int64_t steps) {
       for (const Case& copy : built.copies) {
         if (copy.prepare) copy.prepare();
       }
+      rotation.PrepareFor(steps);
       if (slowest != nullptr) slowest->BeginSample();
     };
   }
+  if (built.displaces) sampling.most_steps_per_sample = std::ssize(built.copies);
   sampling.least_samples = one.least_samples;
   // For steps that take seconds, the checked step has warmed up everything except the caches.
   if (!sampling.warmup_iters && sampling.least_samples > 1) sampling.warmup_iters = 1;
@@ -196,10 +218,11 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
       team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, device, *team->group(), links);
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
-  const timing::Step marked = RotatingStep(built.copies);
+  Rotation rotation(built, device);
+  const timing::Step marked = [&rotation](timing::PhaseMarker& marker) { rotation.Step(marker); };
   const timing::Step step = Delayed(first.marks_beside ? Unmarked(marked) : marked, options.injected_delay, device,
                                     clock, outcome.phases.size());
-  const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device, slowest);
+  const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device, slowest, rotation);
   std::optional<timing::Samples> before;
   if (options.min_warmup_time > 0 && !first.warmup_iters) {
     before = WarmUpFor(options.min_warmup_time, step, sampling, outcome.phases.size(), clock, ends);

@@ -7,9 +7,8 @@
 namespace roofbench::timing {
 namespace {
 
-constexpr double kSampleMargin = 1.1;                     // samples with scatter still reach their least duration
-constexpr int64_t kMaxStepsPerSample = int64_t{1} << 20;  // where a clock that shows no progress ends the growth
-constexpr int64_t kBlindGrowth = 16;                      // of the steps in a sample that is too short for the clock
+constexpr double kSampleMargin = 1.1;  // samples with scatter still reach their least duration
+constexpr int64_t kBlindGrowth = 16;   // of the steps in a sample that is too short for the clock
 constexpr int64_t kChunkGrowth = 8;
 
 // As many as fit, at least 1 and at most `most`; compared as doubles, because the quotient may exceed an integer.
@@ -19,7 +18,9 @@ int64_t FloorWithin(double quotient, int64_t most) {
 }
 
 int64_t StepsPerSample(int64_t last, double step_seconds, const ChunkLimits& limits) {
-  const int64_t most = limits.marks_per_step == 0 ? kMaxStepsPerSample : (limits.max_marks - 1) / limits.marks_per_step;
+  const int64_t most = limits.marks_per_step == 0
+                           ? limits.max_steps
+                           : std::min(limits.max_steps, (limits.max_marks - 1) / limits.marks_per_step);
   const double last_seconds = static_cast<double>(last) * step_seconds;
   if (last_seconds >= limits.sample_seconds) return FloorWithin(static_cast<double>(last), most);
   if (step_seconds <= 0) return FloorWithin(static_cast<double>(last * kBlindGrowth), most);

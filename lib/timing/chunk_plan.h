@@ -14,7 +14,8 @@ struct ChunkPlan {
 };
 
 struct ChunkLimits {
-  double sample_seconds = 0;   // a sample lasts at least this
+  double sample_seconds = 0;   // a sample lasts at least this, if it may have so many steps
+  int64_t max_steps = 1;       // in a sample
   double chunk_seconds = 0;    // a chunk lasts at most about this, but holds at least one sample
   int64_t max_samples = 1;     // in the chunk
   int64_t marks_per_step = 0;  // 0: one mark per sample

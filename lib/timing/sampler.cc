@@ -207,7 +207,7 @@ class Sampler {
     double preparing_cpu_seconds = 0;
     clock_.Mark();
     for (std::size_t sample = 0; sample < samples; ++sample) {
-      if (start_marks_ > 0) preparing_cpu_seconds += BeforeSample();
+      if (start_marks_ > 0) preparing_cpu_seconds += BeforeSample(plan.steps_per_sample);
       for (std::size_t step = 0; step < steps; ++step) recorder_.Run(step_);
       if (phase_marks == 0) clock_.Mark();
     }
@@ -231,10 +231,10 @@ class Sampler {
   }
 
   // Prepares a sample, untimed, and returns the CPU seconds of that.
-  double BeforeSample() {
+  double BeforeSample(int64_t steps) {
     const double cpu_start = clock_.ProcessCpuSeconds();
     if (options_.before_step) options_.before_step();
-    if (options_.before_sample) options_.before_sample();
+    if (options_.before_sample) options_.before_sample(steps);
     const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start;
     clock_.Mark();
     return cpu_seconds;
@@ -293,6 +293,7 @@ class Sampler {
     result_.steps_per_sample = plan.steps_per_sample;
     sampled_steps_ += plan.samples * plan.steps_per_sample;
     sampled_seconds_ += last_seconds_;
+    chunk_seconds_ += reading.marks.back();
     enqueue_seconds_ += reading.enqueue_seconds;
     cpu_seconds_ += reading.cpu_seconds;
     PollInterrupted();
@@ -318,8 +319,8 @@ class Sampler {
 
   // A step that waits for the device occupies the host as long as the device works, however little it enqueues.
   double EnqueueRatio() {
-    if (sampled_seconds_ <= 0) return 0;
-    const double ratio = enqueue_seconds_ / sampled_seconds_;
+    if (chunk_seconds_ <= 0) return 0;
+    const double ratio = enqueue_seconds_ / chunk_seconds_;
     if (ratio < kNearlyAll || interrupted_) return ratio;
     recorder_.SetMarking(false);
     const double waited = clock_.SecondsWaitedIn([this] { recorder_.Run(step_); });
@@ -327,7 +328,7 @@ class Sampler {
     if (waited <= 0) return ratio;
     // The device's work meanwhile is unknown: the host set the pace if enqueueing took nearly all of the time.
     const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
-    return std::max(0.0, enqueueing) / (kNearlyAll * sampled_seconds_);
+    return std::max(0.0, enqueueing) / (kNearlyAll * chunk_seconds_);
   }
 
   // The roof's rate, or 0 where there is none.
@@ -387,6 +388,7 @@ class Sampler {
     if (!started_) return {};
     return NextPlan(last_, median_seconds_,
                     {.sample_seconds = shortest_sample_,
+                     .max_steps = options_.most_steps_per_sample,
                      .chunk_seconds = seconds,
                      .max_samples = std::min(samples, kMaxChunkSamples),
                      .marks_per_step = MarksPerStep(),
@@ -427,6 +429,7 @@ class Sampler {
   RunningMedian all_;
   int64_t sampled_steps_ = 0;
   double sampled_seconds_ = 0;
+  double chunk_seconds_ = 0;  // the same with what precedes samples
   double enqueue_seconds_ = 0;
   double cpu_seconds_ = 0;
 

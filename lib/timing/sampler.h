@@ -55,8 +55,10 @@ struct SampleOptions {
   std::function<void()> warmed_up = {};
   // Called before every step, untimed: evicts the operands from the caches. Each sample is then one step.
   std::function<void()> before_step = {};
-  // Called before every sample, untimed and after before_step: brings several processes to the same point.
-  std::function<void()> before_sample = {};
+  // Called before every sample, of so many steps, untimed and after before_step: brings several processes to the same
+  // point.
+  std::function<void(int64_t steps)> before_sample = {};
+  int64_t most_steps_per_sample = int64_t{1} << 20;  // where a clock shows no progress
 };
 
 enum class StopReason { kConverged, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };

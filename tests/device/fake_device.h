@@ -32,6 +32,7 @@ class FakeDevice : public Device {
   Conditions ReadConditions() const override { return conditions; }
   void RestoreRoofs(const std::vector<hardware::RoofReading>& some) override { readings = some; }
   std::vector<hardware::RoofReading> RoofReadings() const override { return readings; }
+  absl::Status DisplaceCache() override { return absl::OkStatus(); }
   hardware::CacheEvictor* evictor() override { return evicts ? &cache_evictor : nullptr; }
   void Calibrate(const hardware::RoofNeeds& needs) override { calibrated |= needs; }
   const workload::Peaks& MeasuredPeaks() const override { return peaks; }

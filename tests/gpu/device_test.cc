@@ -4,11 +4,13 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/sum.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/aten/precision_scopes.h"
 #include "lib/observe/peak_memory.h"
+#include "lib/timing/statistics.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace roofbench {
@@ -49,6 +51,26 @@ TEST_F(DeviceTest, RoofsAreSane) {
   const double bf16 = peaks.flops_per_second[Index(Dtype::kBf16)] / sheet.flops_per_second[Index(Dtype::kBf16)];
   EXPECT_LT(bf16, 1.05);
   EXPECT_GT(bf16, 0.5);
+}
+
+TEST_F(DeviceTest, DisplacedOperandsComeFromMemory) {
+  ASSERT_TRUE(device().DisplaceCache().ok());
+  const auto bytes = static_cast<int64_t>(device().LastLevelCacheBytes() / 4);
+  const at::Tensor x = at::ones({bytes / 4}, at::TensorOptions(device().torch_device()));
+  at::Tensor y = x.sum();
+  const auto seconds = [&](bool displaced) {
+    std::vector<double> readings;
+    for (int i = 0; i < 20; ++i) {
+      device().clock().BeginChunk(2);
+      if (displaced) device().DisplaceCache().IgnoreError();
+      device().clock().Mark();
+      at::sum_out(y, x, at::OptionalIntArrayRef());
+      device().clock().Mark();
+      readings.push_back(device().clock().EndChunk()[1]);
+    }
+    return timing::Median(readings);
+  };
+  EXPECT_GT(seconds(true), 1.1 * seconds(false));
 }
 
 TEST_F(DeviceTest, Tf32IsAPropertyOfTheCase) {

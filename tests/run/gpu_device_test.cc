@@ -45,6 +45,8 @@ class GpuDeviceTest : public testing::Test {
     GpuParts parts;
     auto gpu = std::make_unique<FakeGpu>(machine_);
     gpu_ = gpu.get();
+    if (l2_bytes_ > 0) gpu->fake_facts.l2_bytes = l2_bytes_;
+    gpu->fake_facts.memory_bytes = std::max(gpu->fake_facts.memory_bytes, 25 * l2_bytes_);
     parts.gpu = std::move(gpu);
     parts.nvml_missing = "no driver";
     if (nvml) {
@@ -87,6 +89,7 @@ class GpuDeviceTest : public testing::Test {
 
   timing::FakeMachine machine_;
   FakeGpu* gpu_ = nullptr;
+  double l2_bytes_ = 0;  // of the next device; 0: FakeGpu's
   RunOptions options_;
   int eager_steps_ = 0;
 };
@@ -146,6 +149,109 @@ TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
   // shares.
   EXPECT_EQ(Counters(eager).at("launch_bound"), 1);
   EXPECT_NEAR(Counters(graph).at("first_ms") / Counters(graph).at("second_ms"), 3.0 / 7.0, 0.1);
+}
+
+// Cold cases whose steps say on which copy they run.
+class ColdCase : public GpuDeviceTest {
+ protected:
+  ColdCase() {
+    options_.sampling.max_samples = 300;
+    options_.sampling.target_ci = -1;
+  }
+
+  // `bytes` of operands, read in a launch.
+  Outcome RunWith(Device& device, int64_t bytes, double launch_seconds) {
+    int copies = 0;
+    const Family family = PlainFamily("small", "small operands")
+                              .Axis({.name = "n"})
+                              .Grid(Suite::kQuick, {{"n", {std::to_string(bytes / 4)}}})
+                              .Cost([](const Point&) { return workload::CopyStream{1 << 20}.Cost(); })
+                              .Build([&](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+                                return CaseOf(in.Randn({at.Int("n")}), [this, launch_seconds, copy = copies++] {
+                                  order_.push_back(copy);
+                                  machine_.Launch(launch_seconds);
+                                });
+                              });
+    device.DisplaceCache().IgnoreError();  // checks the streams
+    gpu_->fake_streams.enqueued = [this](const hardware::GpuPass& pass) {
+      order_.push_back(-static_cast<int64_t>(pass.bytes));
+      displaced_ += static_cast<double>(pass.bytes);
+      machine_.Launch(static_cast<double>(pass.bytes) / 1e12);
+    };
+    const Outcome outcome = Session(options_, device, {Planned(family)}, nullptr).Run(0);
+    copies_ = copies;
+    return outcome;
+  }
+
+  // Bytes that other copies and displacements read between a copy's turns: the least after the first displacement, of
+  // `bytes` a copy.
+  double LeastBetweenTurns(int64_t bytes) const {
+    std::map<int64_t, double> last;
+    double read = 0;
+    double least = 1e18;
+    for (auto turn = std::ranges::find_if(order_, [](int64_t one) { return one < 0; }); turn != order_.end(); ++turn) {
+      if (*turn < 0) {
+        read -= static_cast<double>(*turn);
+        continue;
+      }
+      if (const auto found = last.find(*turn); found != last.end()) least = std::min(least, read - found->second);
+      read += static_cast<double>(bytes);
+      last[*turn] = read;
+    }
+    return least;
+  }
+
+  double Displacements() const { return displaced_ / (4 * gpu_->fake_facts.l2_bytes); }
+
+  std::vector<int64_t> order_;  // copies, and minus the bytes of displacements
+  double displaced_ = 0;
+  int copies_ = 0;
+};
+
+TEST_F(ColdCase, SmallOperandsAreColdBecauseTheCacheIsDisplaced) {
+  const auto device = Make();
+  machine_.record_seconds = 0.1e-6;
+  machine_.enqueue_seconds = 1e-6;
+  const Outcome outcome = RunWith(*device, 256, 2e-6);  // 4,096 copies have 1 MiB, the size of the cache
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_EQ(copies_, 4096);
+  EXPECT_GT(outcome.samples.steps_per_sample, 1);
+  EXPECT_GT(Displacements(), 0);
+  EXPECT_GE(LeastBetweenTurns(256), 4 << 20);
+  EXPECT_LE(Displacements(), 2 + static_cast<double>(order_.size()) / 4000) << "the others keep the host's pace";
+  EXPECT_NEAR(outcome.summary.median, 2e-6, 0.05e-6) << "without the time of displacements";
+  EXPECT_EQ(Counters(outcome).at("launch_bound"), 0);
+}
+
+TEST_F(ColdCase, ACopyWithoutOthersIsColdBeforeEachStep) {
+  l2_bytes_ = 20 << 20;
+  const auto device = Make();
+  gpu_->free_bytes = 270e6;  // a quarter holds one copy, and less than the cache four times
+  machine_.enqueue_seconds = 3e-6;
+  options_.sampling.max_samples = 20;
+  const Outcome outcome = RunWith(*device, 40 << 20, 2e-6);
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_EQ(copies_, 1);
+  EXPECT_EQ(outcome.samples.steps_per_sample, 1);
+  EXPECT_EQ(Counters(outcome).at("launch_bound"), 0) << "the host enqueues while the cache is displaced";
+  EXPECT_NEAR(outcome.summary.median, 2e-6, 0.05e-6) << "without the time of displacements";
+  EXPECT_GE(Displacements(), 1 + outcome.samples.warmup_steps + std::ssize(outcome.samples.seconds))
+      << "for the first step, too, and once when the case was built";
+}
+
+TEST_F(ColdCase, CopiesThatFillTheCacheNeedNoDisplacement) {
+  const auto device = Make();
+  ASSERT_EQ(RunWith(*device, 4 << 10, 2e-6).verdict, Verdict::kMeasured);
+  EXPECT_EQ(copies_, 4096);
+  EXPECT_EQ(Displacements(), 0);
+}
+
+TEST_F(ColdCase, IsSkippedWhereTheCacheCannotBeDisplaced) {
+  const auto device = Make();
+  gpu_->fake_streams.broken = hardware::StreamKind::kUpdate;
+  const Outcome outcome = RunWith(*device, 256, 2e-6);
+  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
+  EXPECT_THAT(outcome.reason, HasSubstr("computes something else"));
 }
 
 // As the stages of a large model in LLM.int8() are: more than a chunk of many steps has.

@@ -40,7 +40,7 @@ TEST_F(SlowestClockTest, EveryRankReadsTheTimesOfTheSlowest) {
     };
     timing::SampleOptions options;
     options.roof_share = 0;
-    options.before_sample = [&] {
+    options.before_sample = [&](int64_t /*steps*/) {
       own.Advance(1e-2 * group.rank());  // untimed
       clock.BeginSample();
     };
@@ -76,7 +76,7 @@ TEST_F(SlowestClockTest, SamplesBeginWhereDevicesMeet) {
     EXPECT_NEAR(clock.FloorSeconds(), 2e-3, kTiny) << "of the slowest";
     timing::SampleOptions options;
     options.roof_share = 0;
-    options.before_sample = [&] { clock.BeginSample(); };
+    options.before_sample = [&](int64_t /*steps*/) { clock.BeginSample(); };
     const timing::Step step = [&](timing::PhaseMarker&) { own.Advance(5e-3); };
     EXPECT_THAT(timing::TakeSamples(clock, step, 0, nullptr, options).seconds, Each(DoubleNear(5e-3, kTiny)));
   });
@@ -90,7 +90,7 @@ TEST_F(SlowestClockTest, AllRanksStopWhenRankZeroWishesTo) {
     SlowestClock clock(
         own, group, [&] { return group.rank() == 0 && ++polls > 6; }, [] { return 0.0; });
     timing::SampleOptions options;
-    options.before_sample = [&] { clock.BeginSample(); };
+    options.before_sample = [&](int64_t /*steps*/) { clock.BeginSample(); };
     options.interrupted = [&] { return clock.interrupted(); };
     options.exact_samples = true;
     options.max_samples = 100'000;

@@ -6,8 +6,12 @@
 namespace roofbench::timing {
 namespace {
 
-constexpr ChunkLimits kLimits = {
-    .sample_seconds = 1e-6, .chunk_seconds = 0.025, .max_samples = 1000, .marks_per_step = 0, .max_marks = 8192};
+constexpr ChunkLimits kLimits = {.sample_seconds = 1e-6,
+                                 .max_steps = 1 << 20,
+                                 .chunk_seconds = 0.025,
+                                 .max_samples = 1000,
+                                 .marks_per_step = 0,
+                                 .max_marks = 8192};
 constexpr ChunkPlan kLarge = {.steps_per_sample = 1, .samples = 1000};
 
 ChunkPlan Plan(int64_t steps, int64_t samples) { return {.steps_per_sample = steps, .samples = samples}; }
@@ -37,6 +41,16 @@ TEST(NextPlan, GrowsBlindlyToABoundWhereTheClockShowsNothing) {
   EXPECT_EQ(NextPlan(Plan(16, 10), 0, kLimits), Plan(256, 1));
   EXPECT_EQ(NextPlan(Plan(1 << 20, 10), 0, kLimits), Plan(1 << 20, 1));
   EXPECT_EQ(NextPlan(Plan(1, 10), 1e-30, kLimits).steps_per_sample, 1 << 20);
+}
+
+TEST(NextPlan, ASampleHasNoMoreStepsThanItMay) {
+  ChunkLimits limits = kLimits;
+  limits.max_steps = 7;
+  EXPECT_EQ(NextPlan(kLarge, 0.999e-8, limits).steps_per_sample, 7);
+  EXPECT_EQ(NextPlan(Plan(1, 10), 0, limits).steps_per_sample, 7);
+  limits.marks_per_step = 3;
+  limits.max_marks = 13;
+  EXPECT_EQ(NextPlan(kLarge, 0.999e-8, limits).steps_per_sample, 4);
 }
 
 TEST(NextPlan, GrowsChunksByDegrees) { EXPECT_EQ(NextPlan(Plan(1, 2), 1e-5, kLimits), Plan(1, 16)); }

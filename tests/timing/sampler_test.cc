@@ -136,6 +136,29 @@ TEST_F(BeforeStepTest, LimitsCountTheStepsAlone) {
   EXPECT_NEAR(std::accumulate(samples.seconds.begin(), samples.seconds.end(), 0.0), 0.4, 0.03);
 }
 
+TEST_F(SamplerTest, TheNumberOfStepsInASampleIsKnownBeforeItAndBounded) {
+  FakeClock clock({.floor = 1e-6});
+  int64_t steps = 0;
+  std::vector<int64_t> counted;
+  std::vector<int64_t> announced;
+  const Step step = [&](PhaseMarker&) {
+    ++steps;
+    clock.Advance(1e-6);
+  };
+  SampleOptions options = Exactly(20);
+  options.most_steps_per_sample = 7;
+  options.before_sample = [&](int64_t coming) {
+    counted.push_back(steps);
+    announced.push_back(coming);
+    clock.Advance(1e-3);
+  };
+  const Samples samples = TakeSamples(clock, step, 0, {}, options);
+  EXPECT_EQ(samples.steps_per_sample, 7);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-6, 1e-6 * kTight)));
+  counted.push_back(steps);
+  for (std::size_t i = 0; i < announced.size(); ++i) EXPECT_EQ(announced[i], counted[i + 1] - counted[i]);
+}
+
 // ---- Series
 
 TEST_F(SamplerTest, ConstantSeriesConverges) {

@@ -17,6 +17,8 @@ constexpr double kLine = 64;
 // a hundredth of it.
 constexpr double kBufferL2s = 8;
 constexpr double kLeastBuffer = 2e9;
+// At random, a line would outlive this many fills of the L2 once in 55 times.
+constexpr double kDisplacingL2s = 4;
 // An idle device takes this long to reach its clocks.
 constexpr double kWarmUpSeconds = 0.2;
 constexpr int kMostWarmUps = 10000;       // if the clock does not advance
@@ -161,6 +163,16 @@ void GpuRoofMeter::AddPasses(StreamKind kind, int variant, double bytes, std::ve
       std::swap(first_, second_);
     }
   }
+}
+
+bool GpuRoofMeter::DisplaceCache() {
+  if (!MakeBuffers()) return false;
+  std::vector<GpuPass> passes;
+  // Lines that were written would be written back while the next step runs. Variant 0 loads in the ordinary way: the
+  // lines of streaming loads would be the first to leave.
+  AddPasses(StreamKind::kRead, 0, kDisplacingL2s * l2_bytes_, passes);
+  for (const GpuPass& pass : passes) streams_.Enqueue(pass);
+  return true;
 }
 
 double GpuRoofMeter::RateOf(const std::vector<GpuPass>& passes) {

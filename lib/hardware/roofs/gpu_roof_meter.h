@@ -30,6 +30,9 @@ class GpuRoofMeter final : public RoofMeter {
   // The variant that Calibrate found fastest.
   int BestVariant(StreamKind kind) const { return best_[Index(kind)]; }
 
+  // Enqueues reads of the buffers that leave next to nothing else in the L2. False with a fault.
+  bool DisplaceCache();
+
   double LastLevelCacheBytes() const override { return l2_bytes_; }
   double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 4 : 0; }
 

@@ -68,6 +68,31 @@ TEST_F(GpuRoofMeterTest, PassesContinueWhereTheLastStopped) {
   for (const GpuPass& pass : streams_.passes) EXPECT_TRUE(starts.insert(pass.from).second);
 }
 
+TEST_F(GpuRoofMeterTest, TheCacheIsDisplacedByReadsOfMemoryThatItDoesNotHold) {
+  meter_.Calibrate(StreamsAnd({}), kProbe);
+  EXPECT_EQ(meter_.BestVariant(StreamKind::kRead), 1);
+  streams_.passes.clear();
+  meter_.MeasureMemory({.read = 1}, 0.5e-3);
+  std::set<const std::byte*> starts = {streams_.passes.front().from};
+  streams_.passes.clear();
+  ASSERT_TRUE(meter_.DisplaceCache());
+  double bytes = 0;
+  for (const GpuPass& pass : streams_.passes) {
+    bytes += static_cast<double>(pass.bytes);
+    EXPECT_EQ(pass.kind, StreamKind::kRead);
+    EXPECT_EQ(pass.variant, 0) << "not as a stream whose lines leave first";
+  }
+  EXPECT_GE(bytes, 4 * kL2);
+  meter_.MeasureMemory({.read = 1}, 0.5e-3);
+  for (const GpuPass& pass : streams_.passes) EXPECT_TRUE(starts.insert(pass.from).second);
+}
+
+TEST_F(GpuRoofMeterTest, ACacheIsNotDisplacedWithoutBuffers) {
+  streams_.free_bytes = 1 << 10;
+  EXPECT_FALSE(meter_.DisplaceCache());
+  EXPECT_THAT(meter_.fault(), HasSubstr("no free memory"));
+}
+
 TEST_F(GpuRoofMeterTest, ACacheHasItsOwnRates) {
   meter_.Calibrate(StreamsAnd({}), kProbe);
   streams_.passes.clear();
