@@ -25,6 +25,7 @@ double PeakBytes(const Point& at, const ParallelWork& work) {
   const double model = work.parameters;
   const double kept = model + work.optimizer;
   const double computes = work.peak - kept;
+  const double in_buckets = work.operands + work.loss_gradient + workload::BucketedPeak(work.units, BucketBytes(at));
   switch (ParallelAt(at)->kind) {
     case ParallelKind::kNaive:
     case ParallelKind::kOverlap:
@@ -33,12 +34,12 @@ double PeakBytes(const Point& at, const ParallelWork& work) {
     case ParallelKind::kFlat:
       return kept + std::max(computes, work.operands + 2 * model);
     case ParallelKind::kBucketed:
-      return kept + std::max(computes,
-                             work.operands + work.loss_gradient + workload::BucketedPeak(work.units, BucketBytes(at)));
+      return kept + std::max(computes, in_buckets);
     case ParallelKind::kTorch:
       return kept + computes + model;
     case ParallelKind::kZero1:
-      return model + work.optimizer / n + std::max(computes, 2 * model);
+      return model + work.optimizer / n +
+             std::max({computes, in_buckets, workload::ScatteredPeak(work.units, BucketBytes(at), n)});
     case ParallelKind::kFsdp:
       return work.sharded_peak;
   }
@@ -60,7 +61,9 @@ std::vector<AxisSpec> ParallelAxes() {
            .choices = names,
            .default_value = kNotParallel,
            .doc = "how ranks share the step (docs/distributed.md); the batch is then that of each rank"},
-          {.name = kBucketAxis, .default_value = kBucketMib, .doc = "MiB of gradients in a bucket of ddp_bucketed"},
+          {.name = kBucketAxis,
+           .default_value = kBucketMib,
+           .doc = "MiB of gradients in a bucket of ddp_bucketed and zero1"},
           {.name = kRanksAxis, .default_value = "1"}};
 }
 
@@ -100,7 +103,8 @@ absl::Status SupportsRanks(const Point& at, const Device& device) {
 absl::Status SupportsParallel(const Point& at, const Device& device) {
   const models::ParallelRow* const row = ParallelAt(at);
   if (absl::Status status = SupportsRanks(at, device); !status.ok() || row == nullptr) return status;
-  if (row->kind != ParallelKind::kBucketed && at.Text(kBucketAxis) != kBucketMib) {
+  const bool has_buckets = row->kind == ParallelKind::kBucketed || row->kind == ParallelKind::kZero1;
+  if (!has_buckets && at.Text(kBucketAxis) != kBucketMib) {
     return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " has no buckets of ", kBucketAxis));
   }
   const bool computes_as_stored = DtypesOf(at).compute == workload::Dtype::kFp32;

@@ -84,6 +84,11 @@ class DeviceGroup final : public Group {
     if (input.is_cpu()) return host_->ReduceScatterInput(output, input);
     ReduceScatter(output, input);
   }
+  std::unique_ptr<Work> StartReduceScatter(at::Tensor& output, at::Tensor& input) override {
+    if (input.is_cpu()) return host_->StartReduceScatter(output, input);
+    return Begin("reduce-scatter",
+                 [&] { return backend_->_reduce_scatter_base(output, input, c10d::ReduceScatterOptions()); });
+  }
   void Broadcast(at::Tensor& tensor, int root) override {
     if (tensor.is_cpu()) return host_->Broadcast(tensor, root);
     std::vector<at::Tensor> tensors = {tensor};

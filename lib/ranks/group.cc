@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <thread>
 #include <tuple>
 #include <unordered_map>
@@ -80,16 +81,20 @@ class Begun final : public Work {
   void Add(Start start) {
     parts_.push_back(Guarded(name_, rank_, start));
   }
+  // Once, when all have ended.
+  void Then(std::function<void()> call) { then_ = std::move(call); }
   void Wait() override {
     for (c10::intrusive_ptr<c10d::Work>& part : parts_) {
       Guarded(name_, rank_, [&] { WaitAndRelease(std::move(part)); });
     }
     parts_.clear();
+    if (const std::function<void()> then = std::exchange(then_, nullptr)) then();
   }
 
  private:
   const char* const name_;
   const int rank_;
+  std::function<void()> then_;
   std::vector<c10::intrusive_ptr<c10d::Work>> parts_;
 };
 
@@ -189,7 +194,14 @@ class Gloo final : public Group {
   // What c10d does with a copy, which its thread may hold on return.
   void ReduceScatterInput(at::Tensor& output, at::Tensor& input) override {
     AllReduce(input);
-    output.view({-1}).copy_(input.view({-1}).narrow(0, rank() * output.numel(), output.numel()));
+    KeepPart(output, input);
+  }
+  std::unique_ptr<Work> StartReduceScatter(at::Tensor& output, at::Tensor& input) override {
+    std::vector<at::Tensor> tensors = {input};
+    auto begun = std::make_unique<Begun>("reduce-scatter", rank());
+    begun->Add([&] { return group_->allreduce(tensors); });
+    begun->Then([this, output, input] { KeepPart(output, input); });
+    return begun;
   }
   void Broadcast(at::Tensor& tensor, int root) override {
     c10d::BroadcastOptions options;
@@ -232,6 +244,9 @@ class Gloo final : public Group {
     Guarded(name, rank(), [&] { start()->wait(); });
     tensors_.clear();
   }
+  void KeepPart(const at::Tensor& output, const at::Tensor& input) const {
+    output.view({-1}).copy_(input.view({-1}).narrow(0, rank() * output.numel(), output.numel()));
+  }
 
   const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::vector<at::Tensor> tensors_;  // c10d takes a reference to a list
@@ -255,6 +270,11 @@ std::unique_ptr<Work> Group::StartAllReduce(at::Tensor& tensor) {
 
 std::unique_ptr<Work> Group::StartAllGather(at::Tensor& output, const at::Tensor& input) {
   AllGather(output, input);
+  return std::make_unique<Ended>();
+}
+
+std::unique_ptr<Work> Group::StartReduceScatter(at::Tensor& output, at::Tensor& input) {
+  ReduceScatterInput(output, input);
   return std::make_unique<Ended>();
 }
 

@@ -63,6 +63,9 @@ class Group {
   virtual void ReduceScatter(at::Tensor& output, const at::Tensor& input) = 0;
   // The same, and `input` may be overwritten, which spares a copy of it.
   virtual void ReduceScatterInput(at::Tensor& output, at::Tensor& input) { ReduceScatter(output, input); }
+  // That while the caller continues, without touching either before Work::Wait. `output` may be this rank's part of
+  // `input`.
+  virtual std::unique_ptr<Work> StartReduceScatter(at::Tensor& output, at::Tensor& input);
   virtual void Broadcast(at::Tensor& tensor, int root) = 0;
   // Part r of `input` goes to rank r; part r of `output` comes from there.
   virtual void AllToAll(at::Tensor& output, const at::Tensor& input) = 0;

@@ -38,6 +38,10 @@ class CountingHost : public ForwardingGroup {
   void AllReduce(at::Tensor&) override { called_.emplace_back("all-reduce"); }
   void AllGather(at::Tensor&, const at::Tensor&) override { called_.emplace_back("all-gather"); }
   void ReduceScatter(at::Tensor&, const at::Tensor&) override { called_.emplace_back("reduce-scatter"); }
+  std::unique_ptr<Work> StartReduceScatter(at::Tensor&, at::Tensor&) override {
+    called_.emplace_back("began reduce-scatter");
+    return MakeAlone()->StartAllReduce(token_);
+  }
   void Broadcast(at::Tensor&, int) override { called_.emplace_back("broadcast"); }
   void AllToAll(at::Tensor&, const at::Tensor&) override { called_.emplace_back("all-to-all"); }
   void Send(const at::Tensor&, int) override { called_.emplace_back("send"); }
@@ -47,6 +51,7 @@ class CountingHost : public ForwardingGroup {
 
  private:
   std::vector<std::string>& called_;
+  at::Tensor token_;
 };
 
 class DeviceGroups : public ::testing::Test {
@@ -63,6 +68,7 @@ class DeviceGroups : public ::testing::Test {
     group_->StartAllGather(whole, part)->Wait();
     group_->ReduceScatter(part, whole);
     group_->ReduceScatterInput(part, whole);
+    group_->StartReduceScatter(part, whole)->Wait();
     group_->Broadcast(part, 2);
     group_->AllToAll(other, whole);
     group_->Send(part, 0);
@@ -82,17 +88,17 @@ TEST_F(DeviceGroups, TheDevicesTensorsGoThroughItsBackend) {
       backend_->asked,
       ElementsAre("allreduce 12, on the stream", "allreduce 12", "allgather 3 to 12, on the stream",
                   "allgather 3 to 12", "reduce_scatter 12 to 3, on the stream", "reduce_scatter 12 to 3, on the stream",
-                  "broadcast 3 from 2, on the stream", "alltoall 12 to 12, on the stream", "send 3 to 0",
-                  "recv 3 from 3", "(", "recv 3 from 0", "send 3 to 2", ")"));
+                  "reduce_scatter 12 to 3", "broadcast 3 from 2, on the stream", "alltoall 12 to 12, on the stream",
+                  "send 3 to 0", "recv 3 from 3", "(", "recv 3 from 0", "send 3 to 2", ")"));
   EXPECT_THAT(host_, IsEmpty());
 }
 
 TEST_F(DeviceGroups, TensorsOfTheHostAndBarriersDoNot) {
   CallAll([](int64_t elements) { return at::empty({elements}); });
   group_->Barrier();
-  EXPECT_THAT(host_,
-              ElementsAre("all-reduce", "all-reduce", "all-gather", "all-gather", "reduce-scatter", "reduce-scatter",
-                          "broadcast", "all-to-all", "send", "receive", "send and receive", "barrier"));
+  EXPECT_THAT(host_, ElementsAre("all-reduce", "all-reduce", "all-gather", "all-gather", "reduce-scatter",
+                                 "reduce-scatter", "began reduce-scatter", "broadcast", "all-to-all", "send", "receive",
+                                 "send and receive", "barrier"));
   EXPECT_THAT(backend_->asked, IsEmpty());
 }
 

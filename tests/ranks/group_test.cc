@@ -66,6 +66,7 @@ TEST_P(Groups, KeepsNoTensorAfterACall) {
       kept += tensor.use_count() - 1;
       at::Tensor output = at::ones({group.size() * kPart});
       group.StartAllGather(output, tensor)->Wait();
+      group.StartReduceScatter(tensor, output)->Wait();
       kept += tensor.use_count() + output.use_count() - 2;
     }
     EXPECT_EQ(kept, 0);
@@ -97,6 +98,27 @@ TEST_P(Groups, ReduceScatterGivesEachRankItsPartOfTheSum) {
     at::Tensor overwritten = Mine(group.rank(), elements);
     group.ReduceScatterInput(output.zero_(), overwritten);
     EXPECT_TRUE(output.equal(expected));
+  });
+}
+
+TEST_P(Groups, ReduceScattersThatHaveBegunEndInAnyOrder) {
+  InEach([](Group& group) {
+    const int64_t elements = group.size() * kPart;
+    const int64_t begin = group.rank() * kPart;
+    at::Tensor apart = at::empty({kPart}, at::kDouble);
+    at::Tensor first = Mine(group.rank(), elements);
+    at::Tensor second = Mine(group.rank(), elements).mul_(2);
+    at::Tensor within = second.narrow(0, begin, kPart);
+    const std::unique_ptr<Work> one = group.StartReduceScatter(apart, first);
+    const std::unique_ptr<Work> other = group.StartReduceScatter(within, second);
+    other->Wait();
+    one->Wait();
+    const at::Tensor expected = Sum(group.size(), elements).narrow(0, begin, kPart);
+    EXPECT_TRUE(apart.equal(expected));
+    EXPECT_TRUE(within.equal(expected.mul(2))) << "in place";
+    apart.zero_();
+    one->Wait();
+    EXPECT_EQ(apart.sum().item<double>(), 0) << "the result is written once";
   });
 }
 

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <limits>
 #include <ranges>
 #include <utility>
@@ -79,6 +80,17 @@ void Traffic::Repeat(at::Tensor& whole, const at::Tensor& part) {
 void Traffic::ReduceScatter(at::Tensor& part, at::Tensor& whole) {
   Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
   if (exchanges_) return group_.ReduceScatterInput(part, whole);
+  KeepPart(part, whole);
+}
+
+std::unique_ptr<ranks::Work> Traffic::StartReduceScatter(at::Tensor& part, at::Tensor& whole) {
+  Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/true);
+  if (exchanges_) return group_.StartReduceScatter(part, whole);
+  KeepPart(part, whole);
+  return nullptr;
+}
+
+void Traffic::KeepPart(at::Tensor& part, const at::Tensor& whole) const {
   part.copy_(whole.narrow(0, group_.rank() * part.numel(), part.numel()));
 }
 
@@ -100,6 +112,8 @@ std::function<void()> Traffic::Repetition() const {
         begun.push_back(group.StartAllGather(whole, part));
       } else if (exchange.kind == CollectiveKind::kAllGather) {
         group.AllGather(whole, part);
+      } else if (exchange.kind == CollectiveKind::kReduceScatter && exchange.overlaps) {
+        begun.push_back(group.StartReduceScatter(part, whole));
       } else if (exchange.kind == CollectiveKind::kReduceScatter) {
         group.ReduceScatterInput(part, whole);
       } else if (exchange.overlaps) {
@@ -189,60 +203,79 @@ class Replicated : public Parallel {
   std::vector<at::Tensor> owned_;
 };
 
-// Gradients are averaged bucket by bucket, from the last parameter to the first.
+// Parameters whose gradients are exchanged together.
+struct Bucket {
+  std::vector<at::Tensor> parameters = {};
+  std::size_t ready = 0;     // gradients
+  at::Tensor gradient = {};  // of all of them
+  std::unique_ptr<ranks::Work> work = nullptr;
+
+  // In the array of all, whose elements are a multiple of `parts`; a single gradient that is one already is not copied.
+  void Join(int64_t parts = 1) {
+    const std::vector<at::Tensor> gradients = GradientsOf(parameters);
+    const at::Tensor& first = gradients.front();
+    const bool is_whole = gradients.size() == 1 && first.numel() % parts == 0;
+    gradient = is_whole ? first.detach().contiguous().view({-1}) : Flat(gradients, parts);
+  }
+  void Wait() {
+    if (work != nullptr) work->Wait();
+    work.reset();
+    ready = 0;
+  }
+};
+
+// From the last parameter to the first. A bucket is full with so many bytes, and has one parameter at least.
+std::vector<Bucket> InBuckets(const std::vector<SharedParameter>& parameters, int64_t bucket_bytes) {
+  std::vector<double> bytes;
+  for (const SharedParameter& parameter : parameters | std::views::reverse) {
+    bytes.push_back(static_cast<double>(parameter.tensor.nbytes()));
+  }
+  const std::vector<std::size_t> bucket_of = workload::BucketsOf(bytes, static_cast<double>(bucket_bytes));
+  std::vector<Bucket> buckets(bucket_of.back() + 1);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    buckets[bucket_of[i]].parameters.push_back(parameters[parameters.size() - 1 - i].tensor);
+  }
+  return buckets;
+}
+
+// Calls `begin` each time that backward has completed the last gradient of one of these, which must not move.
+void WhenComplete(std::vector<Bucket>& buckets, const std::function<void(Bucket&)>& begin) {
+  for (Bucket& bucket : buckets) {
+    for (const at::Tensor& parameter : bucket.parameters) {
+      AfterGradient(parameter, [&bucket, begin] {
+        const at::NoGradGuard no_grad;
+        if (++bucket.ready == bucket.parameters.size()) begin(bucket);
+      });
+    }
+  }
+}
+
+// Gradients are averaged bucket by bucket.
 class Bucketed final : public Replicated {
  public:
-  // A bucket is full with `bucket_bytes`, and has one parameter at least.
   Bucketed(ranks::Group& group, int64_t bucket_bytes, bool overlaps)
       : Replicated(group), bucket_bytes_(bucket_bytes), overlaps_(overlaps) {}
 
   void Share(std::vector<SharedParameter> parameters) override {
-    std::vector<double> bytes;
-    for (const SharedParameter& parameter : parameters | std::views::reverse) {
-      bytes.push_back(static_cast<double>(parameter.tensor.nbytes()));
-    }
-    const std::vector<std::size_t> bucket_of = workload::BucketsOf(bytes, static_cast<double>(bucket_bytes_));
-    buckets_.resize(bucket_of.back() + 1);
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const at::Tensor& tensor = parameters[parameters.size() - 1 - i].tensor;
-      buckets_[bucket_of[i]].parameters.push_back(tensor);
-      if (!overlaps_) continue;
-      AfterGradient(tensor, [this, index = bucket_of[i]] {
-        Bucket& bucket = buckets_[index];
-        if (++bucket.ready == bucket.parameters.size()) Begin(bucket);
-      });
-    }
+    buckets_ = InBuckets(parameters, bucket_bytes_);
+    if (overlaps_) WhenComplete(buckets_, [this](Bucket& bucket) { Begin(bucket); });
     Replicated::Share(std::move(parameters));
   }
 
   void AfterBackward() override {
+    const at::NoGradGuard no_grad;
     for (Bucket& bucket : buckets_) {
       if (!overlaps_) Begin(bucket);
-      if (bucket.work != nullptr) bucket.work->Wait();
-      bucket.work.reset();
-      bucket.ready = 0;
+      bucket.Wait();
       bucket.gradient.div_(size());
       bucket.gradient.reset();
     }
   }
 
  private:
-  struct Bucket {
-    std::vector<at::Tensor> parameters = {};
-    std::size_t ready = 0;
-    at::Tensor gradient = {};  // of all of them
-    std::unique_ptr<ranks::Work> work = nullptr;
-  };
-
   void Begin(Bucket& bucket) {
-    const at::NoGradGuard no_grad;
-    const std::vector<at::Tensor> gradients = GradientsOf(bucket.parameters);
-    if (gradients.size() == 1) {
-      bucket.gradient = gradients.front().detach().contiguous();
-    } else {
-      bucket.gradient = Flat(gradients);
-    }
-    const std::vector<at::Tensor> views = Apart(bucket.gradient.view({-1}), gradients);
+    bucket.Join();
+    const std::vector<at::Tensor> views = Apart(bucket.gradient, bucket.parameters);
     for (std::size_t i = 0; i < views.size(); ++i) bucket.parameters[i].mutable_grad() = views[i];
     if (overlaps_) {
       bucket.work = traffic().StartAllReduce(bucket.gradient);
@@ -281,35 +314,61 @@ class ByTorch final : public Replicated {
   std::unique_ptr<ranks::Reducer> reducer_;
 };
 
-// Parameters lie after each other in one array, of which each rank updates its part.
+// The parameters of a bucket lie after each other in one array, of which each rank updates its part.
 class Zero1 final : public Parallel {
  public:
-  using Parallel::Parallel;
+  Zero1(ranks::Group& group, int64_t bucket_bytes) : Parallel(group), bucket_bytes_(bucket_bytes) {}
   void Share(std::vector<SharedParameter> parameters) override {
-    parameters_ = TensorsOf(parameters);
-    whole_ = MovedTogether(parameters_, size());
-    const int64_t part = whole_.numel() / size();
-    owned_ = {whole_.narrow(0, rank() * part, part).detach().requires_grad_(true)};
+    buckets_ = InBuckets(parameters, bucket_bytes_);
+    for (const Bucket& bucket : buckets_) {
+      wholes_.push_back(MovedTogether(bucket.parameters, size()));
+      owned_.push_back(Mine(wholes_.back()).detach().requires_grad_(true));
+    }
+    WhenComplete(buckets_, [this](Bucket& bucket) {
+      bucket.Join(size());
+      for (const at::Tensor& parameter : bucket.parameters) parameter.mutable_grad().reset();
+      at::Tensor mine = Mine(bucket.gradient);
+      bucket.work = traffic().StartReduceScatter(mine, bucket.gradient);
+    });
   }
   const std::vector<at::Tensor>& Owned() const override { return owned_; }
   void AfterBackward() override {
     const at::NoGradGuard no_grad;
-    ScatterGradients(traffic(), parameters_, owned_[0]);
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      buckets_[i].Wait();
+      owned_[i].mutable_grad() = Mine(buckets_[i].gradient).div(size());
+      buckets_[i].gradient.reset();
+    }
   }
-  void AfterUpdate() override { traffic().AllGather(whole_, owned_[0].detach()); }
-  void ForgetGradients() override {
-    Parallel::ForgetGradients();
-    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  void AfterUpdate() override {
+    std::vector<std::unique_ptr<ranks::Work>> begun;
+    for (std::size_t i = 0; i < wholes_.size(); ++i) {
+      begun.push_back(traffic().StartAllGather(wholes_[i], owned_[i].detach()));
+    }
+    for (const auto& work : begun) {
+      if (work != nullptr) work->Wait();
+    }
   }
   std::vector<at::Tensor> Whole(const std::vector<at::Tensor>& owned) override {
-    at::Tensor whole = at::empty_like(whole_);
-    traffic().group().AllGather(whole, owned[0].detach());
-    return Apart(whole, parameters_);
+    std::vector<at::Tensor> all;
+    for (std::size_t i = 0; i < wholes_.size(); ++i) {
+      at::Tensor whole = at::empty_like(wholes_[i]);
+      traffic().group().AllGather(whole, owned[i].detach());
+      for (const at::Tensor& tensor : Apart(whole, buckets_[i].parameters)) all.push_back(tensor);
+    }
+    std::ranges::reverse(all);
+    return all;
   }
 
  private:
-  std::vector<at::Tensor> parameters_;
-  at::Tensor whole_;
+  at::Tensor Mine(const at::Tensor& whole) const {
+    const int64_t part = whole.numel() / size();
+    return whole.narrow(0, rank() * part, part);
+  }
+
+  const int64_t bucket_bytes_;
+  std::vector<Bucket> buckets_;
+  std::vector<at::Tensor> wholes_;
   std::vector<at::Tensor> owned_;
 };
 
@@ -465,7 +524,7 @@ std::unique_ptr<Parallel> Parallel::Make(ParallelKind kind, ranks::Group& group,
     case ParallelKind::kTorch:
       return std::make_unique<ByTorch>(group);
     case ParallelKind::kZero1:
-      return std::make_unique<Zero1>(group);
+      return std::make_unique<Zero1>(group, bucket_bytes);
     case ParallelKind::kFsdp:
       return std::make_unique<Fsdp>(group);
     case ParallelKind::kTensor:

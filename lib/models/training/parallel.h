@@ -41,6 +41,7 @@ class Traffic {
   std::unique_ptr<ranks::Work> StartAllGather(at::Tensor& whole, const at::Tensor& part);
   // May overwrite `whole`.
   void ReduceScatter(at::Tensor& part, at::Tensor& whole);
+  std::unique_ptr<ranks::Work> StartReduceScatter(at::Tensor& part, at::Tensor& whole);
 
   // From now on. Forgets the exchanges so far.
   void Restart(bool exchanges);
@@ -54,6 +55,7 @@ class Traffic {
 
  private:
   static void Repeat(at::Tensor& whole, const at::Tensor& part);
+  void KeepPart(at::Tensor& part, const at::Tensor& whole) const;
 
   ranks::Group& group_;
   bool exchanges_ = true;
@@ -99,14 +101,15 @@ inline constexpr std::array<ParallelRow, 8> kParallelRows = {{
 //   ddp_overlap   one of each gradient, which begins as soon as backward has it
 //   ddp_bucketed  one of each bucket of gradients, likewise
 //   ddp_torch     LibTorch's Reducer, which does the same with its own defaults
-//   zero1         every rank has the parameters and updates its part of them (arXiv:1910.02054)
+//   zero1         every rank has the parameters and updates its part of each bucket of them (arXiv:1910.02054), whose
+//                 reduce-scatter begins as soon as backward has its gradients
 //   fsdp          every rank has its part of each unit's parameters, gathers a unit for forward and backward while they
 //                 are in the one before, and keeps its part of the gradients (arXiv:2304.11277)
 //   tensor        every rank has its part of each weight, and computes a term of each block's sums (arXiv:1909.08053)
 class Parallel : public ForwardHooks {
  public:
   explicit Parallel(ranks::Group& group) : traffic_(group) {}
-  // `bucket_bytes` of ddp_bucketed. The group must outlive it.
+  // `bucket_bytes` of ddp_bucketed and zero1. The group must outlive it.
   static std::unique_ptr<Parallel> Make(ParallelKind kind, ranks::Group& group, int64_t bucket_bytes);
 
   // Takes a model's parameters, with the same values on every rank, in the order in which its forward pass uses them.

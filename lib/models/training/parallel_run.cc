@@ -20,12 +20,6 @@ namespace {
 
 constexpr int kCheckedSteps = 5;
 
-double BytesOf(const std::vector<at::Tensor>& tensors) {
-  double bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
-  return bytes;
-}
-
 std::vector<at::Tensor> Copies(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
   for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());

@@ -16,12 +16,6 @@
 namespace roofbench::models {
 namespace {
 
-double BytesOf(const std::vector<at::Tensor>& tensors) {
-  double bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
-  return bytes;
-}
-
 using workload::TrainingMode;
 
 constexpr int kUpdates = 2;

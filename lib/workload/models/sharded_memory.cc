@@ -70,4 +70,22 @@ double BucketedPeak(const std::vector<StepUnit>& units, double limit) {
   return peak;
 }
 
+double ScatteredPeak(const std::vector<StepUnit>& units, double limit, double ranks) {
+  std::vector<double> gradients;
+  for (const StepUnit& unit : units) gradients.insert(gradients.end(), unit.gradients.begin(), unit.gradients.end());
+  std::ranges::reverse(gradients);
+  const std::vector<std::size_t> buckets = BucketsOf(gradients, limit);
+  std::vector<double> bytes(buckets.back() + 1);
+  double all = 0, peak = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    bytes[buckets[i]] += gradients[i];
+    all += gradients[i];
+  }
+  for (const double bucket : bytes) {
+    peak = std::max(peak, all + bucket / ranks);
+    all -= bucket - bucket / ranks;
+  }
+  return peak;
+}
+
 }  // namespace roofbench::workload

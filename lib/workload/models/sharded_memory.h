@@ -31,4 +31,7 @@ std::vector<std::size_t> BucketsOf(const std::vector<double>& gradients, double 
 // into one array as soon as the last of them is there.
 double BucketedPeak(const std::vector<StepUnit>& units, double limit);
 
+// That after it, in which a rank copies its part of each bucket and releases the rest, one after the other.
+double ScatteredPeak(const std::vector<StepUnit>& units, double limit, double ranks);
+
 }  // namespace roofbench::workload

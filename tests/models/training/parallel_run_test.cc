@@ -167,6 +167,52 @@ TEST_P(PlantedFaults, AreSeen) {
   EXPECT_GT(seen, 0);
 }
 
+// Of one rank: notes when exchanges begin and end.
+class NotingGroup final : public ranks::ForwardingGroup {
+ public:
+  explicit NotingGroup(std::vector<std::string>& noted) : ForwardingGroup(ranks::MakeAlone()), noted_(noted) {}
+  std::unique_ptr<ranks::Work> StartReduceScatter(at::Tensor& output, at::Tensor& input) override {
+    EXPECT_EQ(output.data_ptr(), input.data_ptr()) << "in place, which takes no further memory";
+    return Begin("scatter");
+  }
+  std::unique_ptr<ranks::Work> StartAllGather(at::Tensor&, const at::Tensor&) override { return Begin("gather"); }
+
+ private:
+  struct Noted final : ranks::Work {
+    Noted(std::vector<std::string>& in, std::string name) : noted(in), end(std::move(name)) {}
+    void Wait() override { noted.push_back(end); }
+    std::vector<std::string>& noted;
+    const std::string end;
+  };
+  std::unique_ptr<ranks::Work> Begin(const std::string& what) {
+    noted_.push_back(what);
+    return std::make_unique<Noted>(noted_, what + " ended");
+  }
+
+  std::vector<std::string>& noted_;
+};
+
+TEST(Zero1, ExchangesABucketWhileBackwardComputesTheNext) {
+  std::vector<std::string> noted;
+  const std::vector<std::string> phases = {"forward", "backward", "synchronize", "optimizer"};
+  const ParallelRow& row = kParallelRows[static_cast<std::size_t>(ParallelKind::kZero1)];
+  ParallelRun run = RunOf(row, std::make_shared<NotingGroup>(noted));
+  std::size_t buckets = 0;
+  run.Step([&](ParallelPhase phase) {
+    noted.push_back(phases[static_cast<std::size_t>(phase)]);
+    if (phase == ParallelPhase::kForward) buckets = noted.size();
+    if (phase == ParallelPhase::kBackward) buckets = noted.size() - buckets - 1;
+  });
+  EXPECT_GT(buckets, 3);
+  std::vector<std::string> expected = {"forward"};
+  for (const char* const next : {"scatter", "backward", "scatter ended", "synchronize", "gather", "gather ended"}) {
+    const bool is_phase = std::ranges::find(phases, next) != phases.end();
+    expected.insert(expected.end(), is_phase ? 1 : buckets, next);
+  }
+  expected.emplace_back("optimizer");
+  EXPECT_EQ(noted, expected);
+}
+
 TEST_P(ParallelTraining, CountsWhatItSends) {
   AsRanks(2, [](const SharedGroup& group) {
     ParallelRun run = RunOf(GetParam(), group);

@@ -50,6 +50,14 @@ TEST(BucketedPeak, CountsGradientsThatAreThereBeforeTheirTurn) {
   EXPECT_EQ(peak(true), 2 * 101 + 100) << "and there already when the bucket before it is complete";
 }
 
+TEST(ScatteredPeak, HasAPartOfOneBucketBesideAllGradients) {
+  const std::vector<StepUnit> units = {{.gradients = {100, 10}}, {.gradients = {8, 40}}};
+  EXPECT_EQ(ScatteredPeak(units, 1000, 4), 158 + 158 / 4.0);
+  EXPECT_EQ(ScatteredPeak(units, 50, 4), 158 + 48 / 4.0) << "the last ones' bucket comes first";
+  const std::vector<StepUnit> large_first = {{.gradients = {400, 10}}, {.gradients = {8, 40}}};
+  EXPECT_EQ(ScatteredPeak(large_first, 0, 4), 400 + 400 / 4.0 + 58 / 4.0) << "parts of the others are there";
+}
+
 TEST(BucketedPeak, SpreadsWhatAUnitKeepsOverItsGradients) {
   EXPECT_EQ(BucketedPeak({{.kept = 90, .gradients = {1, 1, 1}}}, 0), 60 + 1);
 }
