@@ -164,33 +164,10 @@ TEST(OptionsTest, HelpFitsAScreen) {
   EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 55) << "the program's families add flags";
 }
 
-std::string ContextError(const std::string& text) { return std::string(ParseContext(text).status().message()); }
-
 TEST(Context, IsAListOfPairs) {
   const auto facts = ParseContext("rack=7,note=Größe=½");
   ASSERT_TRUE(facts.ok()) << facts.status();
   EXPECT_THAT(*facts, ElementsAre(Pair("rack", "7"), Pair("note", "Größe=½")));
-}
-
-TEST(Context, RefusesTextThatReadersReject) {
-  EXPECT_THAT(ContextError("a"), HasSubstr("expected KEY=VALUE"));
-  EXPECT_THAT(ContextError("=a"), HasSubstr("expected KEY=VALUE"));
-  EXPECT_THAT(ContextError("a=b,"), HasSubstr("expected KEY=VALUE"));
-  EXPECT_THAT(ContextError(""), HasSubstr("expected KEY=VALUE"));
-  EXPECT_THAT(ContextError("a=\x1b[31m"), HasSubstr("without control characters"));
-  EXPECT_THAT(ContextError("a=\xff"), HasSubstr("expected UTF-8"));
-  std::string longest(5000, 'b');
-  longest[1] = '=';
-  EXPECT_THAT(ContextError(longest), HasSubstr("at most"));
-}
-
-TEST(Context, EachKeyOnce) {
-  const RunFacts facts = {{"device", "x"}};
-  EXPECT_TRUE(CheckContextKeys({{"rack", "7"}}, facts).ok());
-  for (const char* key : {"device", "date", "executable", "contract", "roof_read"}) {
-    EXPECT_THAT(std::string(CheckContextKeys({{key, "1"}}, facts).message()), HasSubstr(key));
-  }
-  EXPECT_THAT(std::string(CheckContextKeys({{"a", "1"}, {"a", "2"}}, facts).message()), HasSubstr("given twice"));
 }
 
 }  // namespace

@@ -57,21 +57,7 @@ TEST_F(PlanTest, ManyPointsAreRefusedBeforeTheyAreMade) {
             "--axis: a would have 1 times 200001 points, and a family has at most 200000; give fewer values of n");
 }
 
-TEST_F(PlanTest, RefusalsNameWhatIsValid) {
-  Selection selection;
-  selection.axes = {{.family = "c", .axis = "n", .values = {"1"}}};
-  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'c'"), HasSubstr("a, b")));
-  selection.axes = {{.family = "a", .axis = "batch", .values = {"1"}}};
-  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'batch'"), HasSubstr("cache, impl, n")));
-  selection.axes = {{.axis = "impl", .values = {"best"}}};
-  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'best'"), HasSubstr("good, wrong, throws")));
-  selection.axes.clear();
-  selection.filter = "(";
-  EXPECT_THAT(Error(selection), HasSubstr("not a valid regular expression"));
-  selection.filter = "nothing";
-  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("nothing"), HasSubstr("matches no case")));
-}
-
+// Other refusals are rows of tests/benchmarks/refusals_test.cc.
 TEST_F(PlanTest, AMistypedFilterIsAnsweredWithWhatItMayMean) {
   families_.push_back(TestFamily(device_, 1, "matmul"));
   Selection selection;
