@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofreport.stats import sequential
+from roofreport.stats import sequential, verdict
 from roofreport.stats.sequential import repeated_p_value, spending_weights
 from scipy import stats
 
@@ -78,3 +78,19 @@ def test_repeated_p_value_keeps_its_level() -> None:
         for values in random.normal(size=(200, 40))
     )
     assert naive / 200 > 0.075
+
+
+# The numbers are those of tests/timing/statistics_test.cc.
+def test_two_states_are_found_whatever_their_shares() -> None:
+    found = verdict.find_split([202e-6, 282e-6, 284e-6, 285e-6, 287e-6, 283e-6])
+    assert found is not None
+    assert (len(found.fast), len(found.slow)) == (1, 5)
+    assert found.text() == "1 near 202 µs, 5 near 284 µs"
+    half = verdict.find_split([3, 1, 3.1, 1.1])
+    assert half is not None
+    assert len(half.fast) == 2
+
+
+@pytest.mark.parametrize("values", [[100, 110, 121, 133, 146], [100, 101, 102, 104, 108], [1, 1, 1, 1], [1, 2, 2], []])
+def test_scatter_is_not_a_split(values: list[float]) -> None:
+    assert verdict.find_split(values) is None
