@@ -337,11 +337,21 @@ def test_arrays_that_are_not_on_the_processor() -> None:
     with pytest.raises(TypeError, match=r"argument 0\['x'\] is on meta"):
         roofbench.measure(_double, {"x": torch.empty(3, device="meta")})
 
-    class OnGpu:
+    class OfCuPy:
         __cuda_array_interface__ = None
 
-    with pytest.raises(TypeError, match="argument 0 is on a GPU"):
-        roofbench.measure(_double, OnGpu())
+    class OfJax:
+        def __dlpack__(self) -> Any:
+            raise BufferError
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    for array in (OfCuPy(), OfJax()):
+        with pytest.raises(TypeError, match="argument 0 is on a GPU: GPUs are not measured from Python yet"):
+            roofbench.measure(_double, array)
+        with pytest.raises(TypeError, match=r"the function\[0\] is on a GPU"):
+            roofbench.measure(lambda x, kept=array: x, _X)
 
 
 def test_arrays_that_are_not_of_numbers() -> None:

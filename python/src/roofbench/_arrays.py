@@ -36,6 +36,7 @@ _NOT_YET = (
     "GPUs are not measured from Python yet; move it to the CPU, as with .cpu(), or measure the kernel with the program"
     " (docs/your_kernel.md)"
 )
+_DLPACK_CPU = 1  # DLDeviceType
 _DEEPEST = 20  # of nested containers; a cycle ends earlier
 # Functions of these hold no operands.
 _LIBRARIES = frozenset({"numpy", "torch", "jax", "roofbench", *sys.stdlib_module_names})
@@ -121,7 +122,8 @@ def array_of(value: Any, where: str) -> Array:
     """Raises TypeError for arrays that are not on the CPU or not of numbers."""
     if is_tensor(value):
         return _of_tensor(value, where)
-    if hasattr(value, "__cuda_array_interface__"):
+    device = getattr(value, "__dlpack_device__", lambda: (_DLPACK_CPU, 0))()[0]
+    if device != _DLPACK_CPU or hasattr(value, "__cuda_array_interface__"):
         raise TypeError(f"{where} is on a GPU: {_NOT_YET}")
     try:
         if isinstance(value, (np.ndarray, bytearray, memoryview)) or not hasattr(value, "__dlpack__"):
