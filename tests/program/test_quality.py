@@ -6,7 +6,9 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +104,21 @@ def rounded(values: Any) -> Any:
     return (values / scale).round() * scale
 
 
-def with_rounded_weights(model: Any, keep: str = "") -> Any:
+def in_fp8(values: Any) -> Any:
+    """e4m3, whose largest number is 448, with one scale per row."""
+    import torch
+
+    scale = values.abs().amax(-1, keepdim=True) / 448
+    return (values / scale).to(torch.float8_e4m3fn).to(values.dtype) * scale
+
+
+def with_rounded_weights(model: Any, keep: str = "", to: Callable[[Any], Any] = rounded) -> Any:
     import torch
 
     quantized = copy.deepcopy(model)
     for name, module in quantized.named_modules():
         if isinstance(module, torch.nn.Linear) and name.split(".")[-1] not in keep.split("+"):
-            module.weight.data = rounded(module.weight.data)
+            module.weight.data = to(module.weight.data)
     return quantized
 
 
@@ -129,15 +139,33 @@ def test_fp32_equals_transformers(model: Any, text: list[int], rows: dict[str, R
     assert row["greedy_agreement"] == NEW
 
 
-def test_int8_equals_rounded_weights_in_transformers(model: Any, text: list[int], rows: dict[str, Row]) -> None:
+@pytest.fixture(scope="module")
+def eager_rows(checkpoint: tuple[Path, Any], text: list[int], program: Path) -> dict[str, Row]:
+    axes = {"impl": "eager", "precision": "bf16,fp8", "keep": AXES["keep"], "new": "1"}
+    cases = f"^quality/impl:eager/precision:(bf16|fp8(/keep:{re.escape(KEEP)})?)/new:1$"
+    rows = rows_of(checkpoint[0], text, program, axes, cases)
+    return {name.removeprefix("impl:eager/"): row for name, row in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("precision", "to", "scored"), [("int8", rounded, "rows"), ("fp8", in_fp8, "eager_rows")], ids=["int8", "fp8"]
+)
+def test_rounded_weights_cost_as_in_transformers(
+    model: Any, text: list[int], request: pytest.FixtureRequest, precision: str, to: Callable[[Any], Any], scored: str
+) -> None:
+    rows: dict[str, Row] = request.getfixturevalue(scored)
     exact = logits_of(model, text)
     # Ours also rounds activations to bf16.
     bf16 = rows["precision:bf16"]["kl_mean"]
-    int8 = rows["precision:int8"]
-    assert_scored(int8, logits_of(with_rounded_weights(model), text), exact, text, bf16, kl=0.2)
-    kept = rows[f"precision:int8/keep:{KEEP}"]
-    assert_scored(kept, logits_of(with_rounded_weights(model, KEEP), text), exact, text, bf16, kl=0.2)
-    assert kept["kl_mean"] < 0.8 * int8["kl_mean"]
+    whole = rows[f"precision:{precision}"]
+    assert_scored(whole, logits_of(with_rounded_weights(model, to=to), text), exact, text, bf16, kl=0.2)
+    kept = rows[f"precision:{precision}/keep:{KEEP}"]
+    assert_scored(kept, logits_of(with_rounded_weights(model, KEEP, to), text), exact, text, bf16, kl=0.2)
+    assert kept["kl_mean"] < 0.9 * whole["kl_mean"]
+
+
+def test_numbers_of_fp8_have_fewer_bits_than_those_of_int8(rows: dict[str, Row], eager_rows: dict[str, Row]) -> None:
+    assert rows["precision:int8"]["kl_mean"] < eager_rows["precision:fp8"]["kl_mean"]
 
 
 def test_precisions_are_ordered_as_their_errors(rows: dict[str, Row]) -> None:
