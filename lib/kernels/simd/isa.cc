@@ -41,6 +41,16 @@ bool Bit(unsigned word, int bit) { return (word >> bit & 1) != 0; }
 // Clang before 16 has no __builtin_cpu_supports("avxvnni").
 bool HasAvxVnni() { return Bit(ExtendedFeatures(1).eax, 4); }
 
+// AMD's family 1Ah, Zen 5: int8 rows of 4096 took 327 us in eight streams with prefetches, 221 in two without, and a
+// bare read 205; bf16 622, 405 and 407 (two-core EPYC, 2026-11-26).
+bool PrefersFewStreams() {
+  CpuId id;
+  if (!__builtin_cpu_is("amd") || __get_cpuid(1, &id.eax, &id.ebx, &id.ecx, &id.edx) == 0) return false;
+  constexpr unsigned kFurther = 15;  // the base family that the extended one is added to
+  const unsigned family = id.eax >> 8 & 15;
+  return family == kFurther && kFurther + (id.eax >> 20 & 0xff) == 0x1a;
+}
+
 // The products of tiles that this process may use: Linux saves the registers of tiles only for a process that asks.
 uint32_t TileFeatures() {
 #ifdef __linux__
@@ -72,6 +82,7 @@ uint32_t Detect() {
     if (__builtin_cpu_supports("avx512bf16")) features |= kAvx512Bf16;
     if (__builtin_cpu_supports("avx512vnni")) features |= kAvx512Vnni;
     features |= TileFeatures();
+    if (PrefersFewStreams()) features |= kFewStreams;
   }
 #endif
   return features;

@@ -29,13 +29,14 @@
 namespace roofbench::kernels {
 
 enum IsaFeature : uint32_t {
-  kAvx2 = 1,         // with FMA
-  kAvxVnni = 2,      // 8-bit dot products of 256 bits, with kAvx2
-  kAvx512 = 4,       // F, BW, VL, DQ, with kAvx2
-  kAvx512Bf16 = 8,   // bf16 dot products and conversions, with kAvx512
-  kAvx512Vnni = 16,  // 8-bit dot products of 512 bits, with kAvx512
-  kAmxBf16 = 32,     // tiles and their bf16 products, which the system lets this process use
-  kAmxInt8 = 64,     // tiles and their 8-bit products, likewise
+  kAvx2 = 1,          // with FMA
+  kAvxVnni = 2,       // 8-bit dot products of 256 bits, with kAvx2
+  kAvx512 = 4,        // F, BW, VL, DQ, with kAvx2
+  kAvx512Bf16 = 8,    // bf16 dot products and conversions, with kAvx512
+  kAvx512Vnni = 16,   // 8-bit dot products of 512 bits, with kAvx512
+  kAmxBf16 = 32,      // tiles and their bf16 products, which the system lets this process use
+  kAmxInt8 = 64,      // tiles and their 8-bit products, likewise
+  kFewStreams = 128,  // reads rows faster in two streams a thread without prefetches than in eight with them
 };
 
 // Whether this processor has all of `features`, and LimitIsa does not forbid any.

@@ -168,7 +168,9 @@ constexpr IsaVariant<PlainProduct<Weight, X>> kPlainVariants[] = {{0, {PortableR
 #if ROOFBENCH_X86
 template <>
 constexpr IsaVariant<PlainProduct<Bf16Weight, Bf16>> kPlainVariants<Bf16Weight, Bf16>[] = {
-    {kAvx512Bf16, {Avx512Rows, Avx512Vectors}}, {0, {PortableRows}}};
+    {kAvx512Bf16 | kFewStreams, {Avx512FewStreams, Avx512Vectors}},
+    {kAvx512Bf16, {Avx512Rows, Avx512Vectors}},
+    {0, {PortableRows}}};
 #endif
 
 // The conversion of a vector to fixed point, and its product with rows; null pointers where the processor multiplies in
@@ -186,7 +188,9 @@ constexpr IsaVariant<FixedPointProduct<Weight>> kFixedPointVariants[] = {{0, {}}
 #if ROOFBENCH_X86
 template <>
 constexpr IsaVariant<FixedPointProduct<Int8Weight>> kFixedPointVariants<Int8Weight>[] = {
-    {kAvx512Vnni, {Avx512Convert, Avx512Rows, Avx512Vectors}}, {0, {}}};
+    {kAvx512Vnni | kFewStreams, {Avx512Convert, Avx512FewStreams, Avx512Vectors}},
+    {kAvx512Vnni, {Avx512Convert, Avx512Rows, Avx512Vectors}},
+    {0, {}}};
 template <>
 constexpr IsaVariant<FixedPointProduct<Int4Weight>> kFixedPointVariants<Int4Weight>[] = {
     {kAvx512Vnni, {Avx512Convert, Avx512Rows}}, {0, {}}};

@@ -29,10 +29,11 @@ struct FixedPoint {
 };
 
 // Rows are read in eight streams, which share the loads of x: one stream per thread leaves a tenth of fast memory
-// unused. Each stream is a contiguous eighth of the rows, because adjacent short rows would all end at once and restart
-// elsewhere (int8, 2048 columns: 8 % slower in slow memory, 14 to 24 % in fast; EPYC, 2026-11-21). The remaining rows
-// add in another order.
+// unused, except where kFewStreams. Each stream is a contiguous eighth of the rows, because adjacent short rows would
+// all end at once and restart elsewhere (int8, 2048 columns: 8 % slower in slow memory, 14 to 24 % in fast; EPYC,
+// 2026-11-21). The remaining rows add in another order.
 inline constexpr int kRowStreams = 8;
+inline constexpr int kFewRowStreams = 2;  // twice this divides kRowStreams: the remaining rows are the same
 
 // Prefetch distance in bytes of a stream into the second-level cache.
 inline constexpr int64_t kRowAhead = 2048;
@@ -49,8 +50,9 @@ struct FetchPlan {
 };
 
 #if ROOFBENCH_X86
-// Need kAvx512Bf16.
+// Need kAvx512Bf16. FewStreams, here and below, has the same results.
 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
+void Avx512FewStreams(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
 // For x[vectors, k], from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result equals that of
 // Avx512Rows.
 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
@@ -60,6 +62,7 @@ void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, flo
 // that its scale would not be finite: such activations need PortableRows.
 bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
 void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
+void Avx512FewStreams(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
 // For several vectors, from 2 to kMostVectors; as those of bf16.
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,

@@ -160,6 +160,20 @@ TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
   });
 }
 
+TYPED_TEST(GemvTest, StreamsDoNotChangeResults) {
+  using Out = typename TypeParam::Y;
+  // Rows of more than one chunk, and some that remain; of bf16 also enough for the fewest streams.
+  constexpr bool kLong = std::is_same_v<typename TypeParam::Weight, Bf16Weight>;
+  for (const int64_t k : {96, kLong ? 60000 : 1056}) {
+    const Matrix<typename TypeParam::Weight> matrix(1, 150, k);
+    const auto x = this->Vectors(matrix.weight);
+    const std::vector<Out> few = Product<Out>(matrix.weight, x.data(), 1);
+    const LimitIsa limit(~uint32_t{kFewStreams});
+    const std::vector<Out> many = Product<Out>(matrix.weight, x.data(), 1);
+    for (std::size_t row = 0; row < few.size(); ++row) ASSERT_EQ(ToFloat(few[row]), ToFloat(many[row])) << row;
+  }
+}
+
 TYPED_TEST(GemvTest, RowsAloneAreThoseOfTheWhole) {
   using Out = typename TypeParam::Y;
   const Matrix<typename TypeParam::Weight> matrix(1, 50, 160);
