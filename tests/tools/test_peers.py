@@ -13,7 +13,7 @@ import numpy as np
 import peer_runs.__main__ as program
 import pytest
 import torch
-from peer_runs import collectives, serving, serving_process, training, turns
+from peer_runs import collectives, gloo_ranks, serving, serving_process, training, turns
 from peer_runs.checkpoint import SHAPES, prompt_of
 from peer_runs.figures import Ratio, Row, ahead, ratio, table
 from peer_runs.peer_table import PEERS, Peer
@@ -362,6 +362,40 @@ def test_collectives_compare_medians_of_turns(
     assert row.split() == ["all_reduce", "64", "1500.000", "3000.000", "0.50", "0.25", "to", "1.00"]
     with pytest.raises(SystemExit):
         collectives.main(["reduce"])
+
+
+def test_samples_of_torch_distributed_last_a_hundred_meetings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    broadcasts: list[float] = []
+
+    def takes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def broadcast(*_: object) -> None:
+        # The first one is slow.
+        takes(1 / 1024 if broadcasts else 1.0)
+        broadcasts.append(now)
+
+    distributed = {
+        "init_process_group": lambda *_: None,
+        "destroy_process_group": lambda: None,
+        "get_rank": lambda: 0,
+        "get_world_size": lambda: 2,
+        "barrier": lambda: takes(4 / 1024),
+        "all_reduce": lambda *_: None,
+        "broadcast": broadcast,
+    }
+    for name, function in distributed.items():
+        monkeypatch.setattr(torch.distributed, name, function)
+    monkeypatch.setattr("peer_runs.gloo_ranks.time.perf_counter", lambda: now)
+    gloo_ranks.main("broadcast", "fp32", size=64, warmups=2, samples=3)
+    seconds = json.loads(capsys.readouterr().out)["seconds"]
+    assert seconds == [1 / 1024] * 3
+    warmups, trials, steps = 2, 1 + 400, 400
+    assert len(broadcasts) == warmups + trials + 3 * steps
 
 
 def test_a_process_that_fails_is_reported_by_its_last_line() -> None:

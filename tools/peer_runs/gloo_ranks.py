@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-LEAST_SAMPLE = 0.01  # seconds: several short steps are one sample, as in roofbench
+# As in roofbench, a sample has as many steps as last a hundred meetings of all ranks: where ranks share processors, the
+# medians of shorter samples are others, as times come in two heights.
+MEETINGS = 20
+LEAST_MEETINGS = 100
 
 # Each takes the module torch.distributed, the whole array, another one, a part, rank and number of ranks.
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -37,19 +42,33 @@ def main(family: str, dtype: str, size: int, warmups: int, samples: int) -> None
     whole = torch.randint(-16, 17, (elements,)).to(kind) * (rank + 1)
     x, y, part = whole, torch.zeros_like(whole), whole[: elements // ranks].clone()
 
+    def slowest_of(mine: float) -> float:
+        slowest = torch.tensor(mine, dtype=torch.float64)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        return float(slowest)
+
+    def meeting() -> float:
+        """Seconds in which all ranks meet."""
+        marks = [time.perf_counter()]
+        for _ in range(MEETINGS):
+            dist.barrier()
+            marks.append(time.perf_counter())
+        return statistics.median(b - a for a, b in itertools.pairwise(marks))
+
     def sample(steps: int) -> float:
         """Seconds of a step of the slowest rank."""
         dist.barrier()
         start = time.perf_counter()
         for _ in range(steps):
             OPERATIONS[family](dist, x, y, part, rank, ranks)
-        slowest = torch.tensor((time.perf_counter() - start) / steps, dtype=torch.float64)
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        return float(slowest)
+        return slowest_of((time.perf_counter() - start) / steps)
 
     for _ in range(warmups):
         sample(1)
-    steps = math.ceil(LEAST_SAMPLE / max(sample(1), 1e-6))
+    least = LEAST_MEETINGS * slowest_of(meeting())
+    steps = 1
+    while (seconds_of_step := sample(steps)) * steps < least:
+        steps = max(2 * steps, math.ceil(least / max(seconds_of_step, 1e-6)))
     seconds = [sample(steps) for _ in range(samples)]
     if rank == 0:
         settings = {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
