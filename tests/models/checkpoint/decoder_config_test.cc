@@ -198,6 +198,7 @@ TEST(ParseConfig, DefaultsAreThoseOfTheArchitecture) {
   EXPECT_EQ(Read("llama").max_positions, 2048);
   EXPECT_EQ(Read("mistral").max_positions, 131072);
   EXPECT_EQ(Read("qwen3").max_positions, 32768);
+  EXPECT_EQ(Read("phi3").max_positions, 4096);
   EXPECT_EQ(Read("llama", R"({"max_position_embeddings": 10485760})").max_positions, 10'485'760) << "beyond any size";
 }
 
