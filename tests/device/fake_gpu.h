@@ -82,7 +82,7 @@ class FakeGpu : public Gpu {
     const double start = machine_.device;
     std::vector<double> ends;
     enqueue([&] { ends.push_back(machine_.device - start); });
-    return std::make_unique<FakeGraph>(machine_, std::move(ends), machine_.device - start);
+    return std::make_unique<FakeGraph>(machine_, std::move(ends), machine_.device - start, replayed);
   }
 
   void* Stream() const override { return &machine_; }
@@ -105,6 +105,7 @@ class FakeGpu : public Gpu {
   double free_bytes = 8e9;
   double graph_bytes = 0;
   int emptied = 0;
+  std::function<void()> replayed = [] {};  // the work of a graph's launch
   observe::MemoryHistory memory_history;   // what FinishMemoryHistory gives
   std::string (*memory_site)() = nullptr;  // of the history that is being recorded
   std::size_t most_memory_events = 0;

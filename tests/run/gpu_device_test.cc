@@ -5,6 +5,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -371,6 +372,27 @@ TEST_F(GpuDeviceTest, ItsStreamsMatchThoseOfTheProcessor) {
   EXPECT_EQ(got[15], 15);
   streams.Free(from);
   streams.Free(to);
+}
+
+TEST_F(GpuDeviceTest, ALaunchOfAGraphDoesAllThatTheStepDoes) {
+  const auto device = Make();
+  const at::Tensor loss = at::zeros({4});
+  const at::Tensor parameter = at::zeros({4});
+  const std::function<void()> write = [&] { loss.fill_(3); };
+  const std::function<void()> update = [&] { parameter.add_(1); };
+  const std::function<void()> both = [&] {
+    write();
+    update();
+  };
+  const auto graphed = [&](const std::function<void()>& work) {
+    gpu_->replayed = work;
+    Case eager = CaseOf(parameter, both);
+    eager.effects = [&] { return StepEffects{.overwritten = {loss}, .updated = {parameter}}; };
+    return Graphed(std::move(eager), *device).status();
+  };
+  EXPECT_TRUE(graphed(both).ok()) << graphed(both);
+  EXPECT_THAT(std::string(graphed(write).message()), HasSubstr("of what it updates"));
+  EXPECT_THAT(std::string(graphed(update).message()), HasSubstr("result of a launch of the recorded step"));
 }
 
 TEST(Graph, IsSkippedOnAProcessor) {
