@@ -207,6 +207,7 @@ TEST_F(Failures, ARankThatIsLateEndsTheWaitByTimeout) {
           is_over.wait(false);
           return;
         }
+        EXPECT_THROW(group.StartAllReduce(tensor)->Wait(), ContactLost);
         EXPECT_THROW(group.AllReduce(tensor), ContactLost);
         is_over = true;
         is_over.notify_all();
