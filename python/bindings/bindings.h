@@ -39,6 +39,7 @@ struct Measurement {
   std::string impossible = {};                 // why the step cannot have done its work; empty: it can
   nanobind::object raised = nanobind::none();  // the exception that ended it after the first chunk of samples
   nanobind::object last_result = nanobind::none();
+  double page_faults = 0;  // of a call, with what precedes it
 };
 
 }  // namespace roofbench::python

@@ -4,7 +4,9 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -47,6 +49,7 @@ class PythonStep {
       : function_(std::move(function)), arguments_(std::move(arguments)) {}
 
   void Run() {
+    ++calls_;
     last_result_ = nb::none();
     PyObject* const result = PyObject_Call(function_.ptr(), arguments_.ptr(), nullptr);
     if (result == nullptr) throw nb::python_error();
@@ -54,12 +57,20 @@ class PythonStep {
   }
 
   const nb::object& last_result() const { return last_result_; }
+  int64_t calls() const { return calls_; }
 
  private:
   const nb::callable function_;
   const nb::tuple arguments_;
   nb::object last_result_ = nb::none();
+  int64_t calls_ = 0;
 };
+
+int64_t PageFaults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
 
 int ThreadsOf(int threads) {
   if (threads < 0) throw std::invalid_argument("a negative number of threads");
@@ -162,6 +173,8 @@ class Machine {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       return interrupted && nb::cast<bool>((*interrupted)());
     };
+    const int64_t calls = step.calls();
+    const int64_t faults = PageFaults();
     try {
       timing::TakeSamples(
           clock_, [&step](timing::PhaseMarker&) { step.Run(); }, /*phases=*/0, gauge.probe, sampling, outcome.samples);
@@ -169,6 +182,8 @@ class Machine {
       if (outcome.samples.seconds.empty() || !error.matches(PyExc_Exception)) throw;
       measurement.raised = nb::borrow(error.value());
     }
+    measurement.page_faults =
+        static_cast<double>(PageFaults() - faults) / static_cast<double>(std::max<int64_t>(1, step.calls() - calls));
     outcome.conditions = watch.Finish();
     measurement.last_result = step.last_result();
     if (const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome); !status.ok()) {

@@ -148,6 +148,7 @@ void BindResults(nb::module_& core) {
       .def_ro("raised", &Measurement::raised, nb::for_getter(nb::sig("def raised(self, /) -> Exception | None")),
               "What the function raised after the first chunk of samples; all finished chunks are here")
       .def_ro("last_result", &Measurement::last_result, "What the last timed call returned")
+      .def_ro("page_faults", &Measurement::page_faults, "Of a call, with what precedes it")
       .def(
           "counters",
           [](const Measurement& measurement) {

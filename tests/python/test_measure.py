@@ -319,6 +319,13 @@ def test_work_of_another_dtype_is_noted() -> None:
     assert "dtype" not in notes(_X, "fp32")
 
 
+def test_new_memory_in_each_call_is_noted() -> None:
+    x = np.ones(12 << 20, np.float32)  # beyond what glibc keeps of freed memory
+    y = np.empty_like(x)
+    assert "page faults a call: it takes new memory" in repr(roofbench.measure(lambda a: a + 1, x, **_FEW))
+    assert "page faults" not in repr(roofbench.measure(lambda a, b: np.add(a, 1, out=b), x, y, mutates=[1], **_FEW))
+
+
 def test_nothing_is_checked_where_no_number_is_expected() -> None:
     x = np.full(300, np.nan, np.float32)
     result = roofbench.measure(_double, x, reference=_double, **_FEW)

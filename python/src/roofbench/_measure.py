@@ -35,6 +35,7 @@ _PAIRS = 16  # of calls with new and with the same values, unless too many contr
 _CONTRADICTIONS = 2  # where the call with new values takes less than
 _SLOWER = 1.4  # times as long as the next one; other programs disturb single calls
 _CACHED = 2.0  # the fastest call with new values takes so many times as long as the fastest repeated one
+_MANY_FAULTS = 8  # of a call: one of 2 MiB took up to 2.5 ms, where a hypervisor provides memory when it is touched
 _LEAST_CALL = 2e-6  # seconds of a call that is long enough to compare
 
 
@@ -416,8 +417,10 @@ class Subject:
             )
 
     def result(self, measured: _core.Measurement | None, failure: str) -> Result:
-        notes = tuple(dict.fromkeys(self.notes))
-        return Result(self.name, failure, measured, self.axes, self.first_call, self.checked, notes, self.seed)
+        notes = dict.fromkeys(self.notes)
+        if measured and measured.page_faults >= _MANY_FAULTS:
+            notes[f"{measured.page_faults:.0f} page faults a call: it takes new memory, which is timed as well"] = None
+        return Result(self.name, failure, measured, self.axes, self.first_call, self.checked, tuple(notes), self.seed)
 
 
 @dataclasses.dataclass(frozen=True)
