@@ -25,7 +25,10 @@ double PeakBytes(const Point& at, const ParallelWork& work) {
   const double model = work.parameters;
   const double kept = model + work.optimizer;
   const double computes = work.peak - kept;
-  const double in_buckets = work.operands + work.loss_gradient + workload::BucketedPeak(work.units, BucketBytes(at));
+  // Not all families have buckets.
+  const auto in_buckets = [&] {
+    return work.operands + work.loss_gradient + workload::BucketedPeak(work.units, BucketBytes(at));
+  };
   switch (ParallelAt(at)->kind) {
     case ParallelKind::kNaive:
     case ParallelKind::kOverlap:
@@ -34,12 +37,12 @@ double PeakBytes(const Point& at, const ParallelWork& work) {
     case ParallelKind::kFlat:
       return kept + std::max(computes, work.operands + 2 * model);
     case ParallelKind::kBucketed:
-      return kept + std::max(computes, in_buckets);
+      return kept + std::max(computes, in_buckets());
     case ParallelKind::kTorch:
       return kept + computes + model;
     case ParallelKind::kZero1:
       return model + work.optimizer / n +
-             std::max({computes, in_buckets, workload::ScatteredPeak(work.units, BucketBytes(at), n)});
+             std::max({computes, in_buckets(), workload::ScatteredPeak(work.units, BucketBytes(at), n)});
     case ParallelKind::kFsdp:
       return work.sharded_peak;
   }
