@@ -38,6 +38,7 @@ class _Clock:
 class _Measured:
     impossible = ""
     noise = ()
+    page_faults = 0.0
 
     def __init__(self, median: float) -> None:
         self.seconds = [median] * 9
