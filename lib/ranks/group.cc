@@ -194,13 +194,13 @@ class Gloo final : public Group {
   // What c10d does with a copy, which its thread may hold on return.
   void ReduceScatterInput(at::Tensor& output, at::Tensor& input) override {
     AllReduce(input);
-    KeepPart(output, input);
+    output.view({-1}).copy_(PartOf(input));
   }
   std::unique_ptr<Work> StartReduceScatter(at::Tensor& output, at::Tensor& input) override {
     std::vector<at::Tensor> tensors = {input};
     auto begun = std::make_unique<Begun>("reduce-scatter", rank());
     begun->Add([&] { return group_->allreduce(tensors); });
-    begun->Then([this, output, input] { KeepPart(output, input); });
+    begun->Then([this, output, input] { output.view({-1}).copy_(PartOf(input)); });
     return begun;
   }
   void Broadcast(at::Tensor& tensor, int root) override {
@@ -244,9 +244,6 @@ class Gloo final : public Group {
     Guarded(name, rank(), [&] { start()->wait(); });
     tensors_.clear();
   }
-  void KeepPart(const at::Tensor& output, const at::Tensor& input) const {
-    output.view({-1}).copy_(input.view({-1}).narrow(0, rank() * output.numel(), output.numel()));
-  }
 
   const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::vector<at::Tensor> tensors_;  // c10d takes a reference to a list
@@ -276,6 +273,11 @@ std::unique_ptr<Work> Group::StartAllGather(at::Tensor& output, const at::Tensor
 std::unique_ptr<Work> Group::StartReduceScatter(at::Tensor& output, at::Tensor& input) {
   ReduceScatterInput(output, input);
   return std::make_unique<Ended>();
+}
+
+at::Tensor Group::PartOf(const at::Tensor& whole) const {
+  const int64_t part = whole.numel() / size();
+  return whole.view({-1}).narrow(0, rank() * part, part);
 }
 
 std::unique_ptr<Reducer> Group::MakeReducer(const std::vector<at::Tensor>& /*parameters*/) { return nullptr; }

@@ -66,6 +66,8 @@ class Group {
   // That while the caller continues, without touching either before Work::Wait. `output` may be this rank's part of
   // `input`.
   virtual std::unique_ptr<Work> StartReduceScatter(at::Tensor& output, at::Tensor& input);
+  // A view of this rank's elements, of as many parts of `whole` as there are ranks.
+  at::Tensor PartOf(const at::Tensor& whole) const;
   virtual void Broadcast(at::Tensor& tensor, int root) = 0;
   // Part r of `input` goes to rank r; part r of `output` comes from there.
   virtual void AllToAll(at::Tensor& output, const at::Tensor& input) = 0;

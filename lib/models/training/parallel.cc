@@ -80,18 +80,14 @@ void Traffic::Repeat(at::Tensor& whole, const at::Tensor& part) {
 void Traffic::ReduceScatter(at::Tensor& part, at::Tensor& whole) {
   Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
   if (exchanges_) return group_.ReduceScatterInput(part, whole);
-  KeepPart(part, whole);
+  part.copy_(group_.PartOf(whole));
 }
 
 std::unique_ptr<ranks::Work> Traffic::StartReduceScatter(at::Tensor& part, at::Tensor& whole) {
   Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/true);
   if (exchanges_) return group_.StartReduceScatter(part, whole);
-  KeepPart(part, whole);
+  part.copy_(group_.PartOf(whole));
   return nullptr;
-}
-
-void Traffic::KeepPart(at::Tensor& part, const at::Tensor& whole) const {
-  part.copy_(whole.narrow(0, group_.rank() * part.numel(), part.numel()));
 }
 
 std::function<void()> Traffic::Repetition() const {
@@ -322,12 +318,12 @@ class Zero1 final : public Parallel {
     buckets_ = InBuckets(parameters, bucket_bytes_);
     for (const Bucket& bucket : buckets_) {
       wholes_.push_back(MovedTogether(bucket.parameters, size()));
-      owned_.push_back(Mine(wholes_.back()).detach().requires_grad_(true));
+      owned_.push_back(traffic().group().PartOf(wholes_.back()).detach().requires_grad_(true));
     }
     WhenComplete(buckets_, [this](Bucket& bucket) {
       bucket.Join(size());
       for (const at::Tensor& parameter : bucket.parameters) parameter.mutable_grad().reset();
-      at::Tensor mine = Mine(bucket.gradient);
+      at::Tensor mine = traffic().group().PartOf(bucket.gradient);
       bucket.work = traffic().StartReduceScatter(mine, bucket.gradient);
     });
   }
@@ -336,7 +332,7 @@ class Zero1 final : public Parallel {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       buckets_[i].Wait();
-      owned_[i].mutable_grad() = Mine(buckets_[i].gradient).div(size());
+      owned_[i].mutable_grad() = traffic().group().PartOf(buckets_[i].gradient).div(size());
       buckets_[i].gradient.reset();
     }
   }
@@ -361,11 +357,6 @@ class Zero1 final : public Parallel {
   }
 
  private:
-  at::Tensor Mine(const at::Tensor& whole) const {
-    const int64_t part = whole.numel() / size();
-    return whole.narrow(0, rank() * part, part);
-  }
-
   const int64_t bucket_bytes_;
   std::vector<Bucket> buckets_;
   std::vector<at::Tensor> wholes_;
@@ -387,8 +378,7 @@ class Fsdp final : public Parallel {
       unit.whole = MovedTogether(unit.parameters, size());
       unit.bytes = unit.whole.nbytes();
       for (const at::Tensor& parameter : unit.parameters) AfterGradient(parameter, [this, i] { Complete(units_[i]); });
-      const int64_t part = unit.whole.numel() / size();
-      owned_.push_back(unit.whole.narrow(0, rank() * part, part).clone().requires_grad_(true));
+      owned_.push_back(traffic().group().PartOf(unit.whole).clone().requires_grad_(true));
       unit.owned = owned_.back();
       Release(unit);
     }

@@ -55,7 +55,6 @@ class Traffic {
 
  private:
   static void Repeat(at::Tensor& whole, const at::Tensor& part);
-  void KeepPart(at::Tensor& part, const at::Tensor& whole) const;
 
   ranks::Group& group_;
   bool exchanges_ = true;
