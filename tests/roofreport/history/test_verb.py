@@ -60,6 +60,18 @@ def test_runs_are_added_listed_and_shown(history: History, tmp_path: Path) -> No
     assert "45.5" in history("show", MATMUL, "--metric=roof")
 
 
+def test_readings_without_the_metric_are_shown(history: History, tmp_path: Path) -> None:
+    for day, disturbed in enumerate((1.0, 0.0), 1):
+        rows = [row(MATMUL, 10.0, disturbed=disturbed)]
+        for one in rows:
+            del one["roof"]
+        history("add", write_json(tmp_path / f"{day}.json", rows, date=f"2026-01-0{day}T02:00:00Z"))
+        lines = history("show", "matmul*", "--metric=roof").splitlines()
+    assert [line.partition("no roof")[2].strip() for line in lines if "2026-01" in line] == [": disturbed", ""]
+    history("show", "gemv*", "--metric=roof", status=2)
+    assert "no case has such a name" in history.error
+
+
 def test_a_folder_holds_results_and_their_journals(history: History, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text(journal_text())
     added = history("add", tmp_path / "1.jsonl", write_json(tmp_path / "1.json"))

@@ -243,7 +243,11 @@ class Store:
             kept = runs if run_limit is None else _newest(runs, run_limit)
             is_all = len(kept) == len(runs)
             chosen = true() if is_all else tables.readings.c.run_id.in_([run.id for run in kept])
-            return self._readings(connection, metric, kept, chosen)
+            return {
+                series: readings
+                for series, readings in self._readings(connection, metric, kept, chosen).items()
+                if metric == TIME.name or any(reading.value is not None for reading in readings)
+            }
 
     def readings(self, series: Series) -> list[Reading]:
         """Oldest first."""
@@ -283,9 +287,8 @@ class Store:
         found: dict[Series, list[Reading]] = {}
         for (case_id, _), placed in groups.items():
             readings = [reading for _, reading in sorted(placed, key=lambda pair: pair[0])]
-            if metric == TIME.name or any(reading.value is not None for reading in readings):
-                run = readings[0].run
-                found[Series(names[case_id], metric, run.machine, run.toolchain)] = readings
+            run = readings[0].run
+            found[Series(names[case_id], metric, run.machine, run.toolchain)] = readings
         return found
 
     def documents(self, run: Run) -> list[Document]:

@@ -17,7 +17,7 @@ from roofreport import units
 from roofreport.gate.verdicts import ALARMS, ORDER, Finding
 from roofreport.history.records import Reading, Run, Series
 from roofreport.io.contract import Metric
-from roofreport.io.result import Case
+from roofreport.io.result import Case, State
 from roofreport.render import formats
 from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, spanning, table, words
 from roofreport.render.judgement_table import cell, finite
@@ -58,13 +58,19 @@ def series_table(found: Sequence[Series]) -> Table:
     return table(found, columns)
 
 
+def _why_missing(one: Series, reading: Reading) -> str:
+    if reading.state is not State.MEASURED:
+        return Case(one.case, 0, reading.state, reading.reason).why_not
+    is_disturbed = (reading.counters.get("disturbed") or 0) > 0
+    return printable(f"no {one.metric}{': disturbed' if is_disturbed else ''}")
+
+
 def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Table:
     rows = []
     last: float | None = None
     for reading in found:
         if reading.value is None:
-            why = Case(one.case, 0, reading.state, reading.reason).why_not
-            value, change = spanning(why), Cell()
+            value, change = spanning(_why_missing(one, reading)), Cell()
         else:
             value = Cell(units.spelled(reading.value, metric.unit), reading.value)
             change = figure(reading.value / last - 1 if last else None, units.percent)

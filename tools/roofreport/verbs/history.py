@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,11 +120,14 @@ def _show(args: argparse.Namespace) -> int:
 
     metric = metric_of(args.metric, packaged())
     with _open(args) as store:
-        chosen = _chosen(store, args.metric, args.series)
+        # Measured cases may all lack the metric: a busy machine leaves none their share of the roof.
+        chosen = _chosen(store, args.metric, args.series) or [
+            replace(one, metric=args.metric) for one in _chosen(store, TIME.name, args.series)
+        ]
         if not chosen:
             raise UnusableInputError(
-                f"{printable(args.series)}: no case has such a name with the metric {printable(args.metric, 60)};"
-                " tools/report history list --series shows which there are"
+                f"{printable(args.series)}: no case has such a name; tools/report history list --series shows which"
+                " there are"
             )
         for one in chosen:
             readings = store.readings(one)[-(args.last or 0) :]
