@@ -32,7 +32,7 @@ from roofreport.cli import main
 
 _ROUNDS = int(os.environ.get("ROOFBENCH_FUZZ_ROUNDS", "60"))
 _ESCAPE = "\x1b]0;owned\x07"
-_PATIENCE = 60.0  # seconds a verb; the slowest of whole files takes a hundredth of a second
+_PATIENCE = 300.0  # seconds a verb; the slowest of whole files takes a hundredth of a second
 
 
 class _Tags(HTMLParser):

@@ -21,7 +21,7 @@ def _made(tmp_path: Path, count: int, plant: int, broken: int | None = None) -> 
 
 def _bisect(made: Scratch, tmp_path: Path, good: str = "good", bad: str = "HEAD", *more: str) -> int:
     flags = [f"--filter={CASE}", f"--build={BUILD}", f"--program={PROGRAM}", f"--repository={made.path}"]
-    return main(["bisect", good, bad, *flags, f"--state={tmp_path / 'state'}", "--pairs=10", "--budget=60s", *more])
+    return main(["bisect", good, bad, *flags, f"--state={tmp_path / 'state'}", "--pairs=10", "--budget=60min", *more])
 
 
 @pytest.mark.nightly

@@ -243,7 +243,7 @@ def test_a_second_run_decides(
 ) -> None:
     _add(store, NIGHTS, gemv=1.1)
     good, new = _programs(tmp_path, factor)
-    flags = [f"--binary={new}", f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12"]
+    flags = [f"--binary={new}", f"--state={tmp_path / 'state'}", "--budget=60min", "--pairs=12"]
     flags += [f"--base={good}"] if against == "base" else []
     out = _gate(report, store, *flags, status=status)
     assert ("not confirmed" in out) == (status == 0)
@@ -261,7 +261,7 @@ def test_a_second_run_confirms_what_is_near_its_fence(store: Path, tmp_path: Pat
     _add(store, NIGHTS, gemv=1.045)
     assert _found(store) == {}, "too near without a second run"
     good, new = _programs(tmp_path, 1.045)
-    again = [f"--binary={new}", f"--base={good}", "--budget=60s", "--pairs=30"]
+    again = [f"--binary={new}", f"--base={good}", "--budget=60min", "--pairs=30"]
     tonight = histories.result(tmp_path / "1.json", NIGHTS + 1, histories.rows({GEMV: 1.045}))
     _gate(report, store, *again, f"--state={tmp_path / '1'}", tonight, status=1)
     assert _found(store) == {}, "of a night that is not in the history"
@@ -292,7 +292,7 @@ def test_a_confirmed_slowdown_has_profiles_of_both_programs(store: Path, tmp_pat
         fake_roofbench.script(tmp_path / name, cases, tmp_path / "runs", flags=f"--factor={factor}")
         for name, factor in (("good", 1.0), ("new", 1.1))
     )
-    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12"]
+    flags = [f"--state={tmp_path / 'state'}", "--budget=60min", "--pairs=12"]
     for written in (tmp_path / name for name in ("gate.json", "gate.md")):
         flags.append(f"--{written.suffix[1:].replace('md', 'markdown')}={written}")
     _gate(report, store, f"--binary={new}", f"--base={good}", "--profile", *flags, status=1)

@@ -25,7 +25,7 @@ def program(tmp_path: Path) -> str:
 
 def test_records_resumes_and_evaluates(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "pool"
-    arguments = ["record", f"--out={out}", "--minutes=1", f"--binary={program}", "--filter=c", "--rounds=12"]
+    arguments = ["record", f"--out={out}", "--minutes=60", f"--binary={program}", "--filter=c", "--rounds=12"]
     assert main(arguments) == 0
     files = sorted(out.glob("0*-*.json"))
     assert len(files) == 4 * 12
@@ -38,7 +38,7 @@ def test_records_resumes_and_evaluates(program: str, tmp_path: Path, capsys: pyt
     assert recorded.log_times.shape == (12, 4, 9)
     assert np.median(recorded.arm("slow5") - recorded.arm("base")) == pytest.approx(np.log(1.05), abs=0.01)
     capsys.readouterr()
-    status = main(["evaluate", str(out), "--budget=1min"])
+    status = main(["evaluate", str(out), "--budget=60min"])
     text = capsys.readouterr().out
     assert "false verdicts" in text and "injected 5 %" in text and "U test" in text
     assert status in (0, 1)
@@ -46,7 +46,7 @@ def test_records_resumes_and_evaluates(program: str, tmp_path: Path, capsys: pyt
 
 def test_another_binary_is_refused(program: str, tmp_path: Path) -> None:
     out = tmp_path / "pool"
-    arguments = ["record", f"--out={out}", "--minutes=1", f"--binary={program}", "--filter=c", "--rounds=2"]
+    arguments = ["record", f"--out={out}", "--minutes=60", f"--binary={program}", "--filter=c", "--rounds=2"]
     assert main(arguments) == 0
     Path(program).write_text(Path(program).read_text() + "# changed\n")
     assert main(arguments) == 2
