@@ -42,7 +42,7 @@ def rows(
         *sizes,
         f"--benchmark_out={out}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if "this build has no Gloo" in done.stdout + done.stderr:
         pytest.skip("this build has no Gloo")
     assert done.returncode == 0, done.stdout + done.stderr

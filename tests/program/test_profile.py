@@ -112,7 +112,7 @@ def test_several_ranks(run: Run, tmp_path: Path) -> None:
     cases = "--benchmark_filter=^(mlp/.*/parallel:(ddp_overlap|tensor)|all_reduce/impl:gloo/.*/bytes:1024)/?"
     sizes = ("--axis=mlp.d=64", "--axis=mlp.batch=16", "--axis=all_reduce.dtype=fp32", "--suite=standard")
     out = tmp_path / "out.json"
-    flags = (cases, *sizes, "--ranks=2", *QUICKLY, "--profile_steps=2", "--rank_timeout=20", f"--benchmark_out={out}")
+    flags = (cases, *sizes, "--ranks=2", *QUICKLY, "--profile_steps=2", f"--benchmark_out={out}")
     done = run(*flags, f"--profile={tmp_path / 'profiles'}")
     if "this build has no Gloo" in done.stdout + done.stderr:
         pytest.skip("this build has no Gloo")

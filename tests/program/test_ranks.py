@@ -22,6 +22,8 @@ PLANTED = BIN / "planted"
 QUICKLY = ("--benchmark_min_time=3x", "--warmup_iters=1", *NO_ROOFS)
 RANK = re.compile(r"rank (\d+) is (\d+)")
 SKIPPED_WITHOUT = "this build has no Gloo"
+# Seconds after which a rank hangs: on a busy machine, processes take several to start and to meet.
+HANG = 20
 
 
 def cases(how: str) -> str:
@@ -42,7 +44,7 @@ def start(
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit status and all output of a program, whose ranks must all have ended with it."""
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=600)
     if SKIPPED_WITHOUT in errors:
         pytest.skip(SKIPPED_WITHOUT)
     await_the_end({int(pid) for _, pid in RANK.findall(errors)})
@@ -51,7 +53,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 def await_the_end(pids: set[int]) -> None:
     for pid in pids:
-        for _ in range(1000):
+        for _ in range(6000):
             if is_over(pid):
                 break
             time.sleep(0.01)
@@ -95,7 +97,7 @@ def as_rank(
 
 def test_what_goes_wrong_on_one_rank_is_one_row(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    status, errors = finish(start(cases(".*"), "--rank_timeout=3", f"--benchmark_out={out}"))
+    status, errors = finish(start(cases(".*"), f"--rank_timeout={HANG}", f"--benchmark_out={out}"))
     found = {how: reason for (how, _), reason in reasons(out).items()}
     assert found.pop("good") == found.pop("last") == "", errors
     assert "rank 1: wrong result" in found.pop("wrong")
@@ -103,7 +105,7 @@ def test_what_goes_wrong_on_one_rank_is_one_row(tmp_path: Path) -> None:
     assert "rank 1: no kernel for this" in found.pop("refuses")
     assert "rank 1 was ended by SIGKILL" in found.pop("killed")
     assert "rank 1 ended with exit status 7" in found.pop("exits")
-    assert "rank 1 did not answer within 3" in found.pop("hangs")
+    assert f"rank 1 did not answer within {HANG}" in found.pop("hangs")
     assert not found
     assert status == 1
     assert all("rank_skew_ms" in row for row in rows_of(out) if "good" in row["name"])
@@ -168,7 +170,7 @@ def test_no_rank_survives_the_program() -> None:
         pytest.skip(SKIPPED_WITHOUT)
     assert len({os.getsid(pid) for pid in pids}) == len(pids) == 2, "a share of the processors each, as torchrun gives"
     process.kill()
-    process.wait(timeout=60)  # and not for the end of its output, which a rank that survives keeps open
+    process.wait(timeout=600)  # and not for the end of its output, which a rank that survives keeps open
     await_the_end(pids)
     process.communicate()
 
@@ -193,7 +195,7 @@ def test_ranks_that_torchrun_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keeps", [True, False], ids=["journal", "none"])
 def test_ranks_that_torchrun_starts_again_continue_or_say_why(keeps: bool, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    flags = (cases("good"), "--benchmark_repetitions=9", "--rank_timeout=3", *([f"--journal={journal}"] * keeps))
+    flags = (cases("good"), "--benchmark_repetitions=9", *([f"--journal={journal}"] * keeps))
     process = start(*flags, launcher=torchrun("--max-restarts=1"))
     assert process.stderr is not None
     errors = ""

@@ -54,7 +54,7 @@ if journal and "journal" in answer:
         if "name" in case:
             work(journal.stem)
         result = pathlib.Path(answer["result"])
-        patience = 3000
+        patience = 100_000
         while not any(s["name"] == journal.stem and case in s["figures"].get("journal", [])
                       for s in json.loads(result.read_text())["steps"]):
             patience -= 1
