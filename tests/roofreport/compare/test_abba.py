@@ -33,7 +33,7 @@ def _program(folder: Path, cases: str = _CASES, flags: str = "") -> str:
 
 
 def _abba(report: Report, base: str, new: str, state: Path, *more: str, status: int = 0) -> str:
-    return report("abba", base, new, f"--state={state}", "--budget=60s", "--pairs=16", *more, status=status)
+    return report("abba", base, new, f"--state={state}", "--budget=60min", "--pairs=16", *more, status=status)
 
 
 def _verdicts(out: str) -> dict[str, str]:
@@ -157,7 +157,7 @@ def test_state_of_another_comparison_is_refused(program: str, tmp_path: Path, re
 )
 def test_a_match(times: str, flags: str, status: int, verdicts: dict[str, str], tmp_path: Path, report: Report) -> None:
     program = _program(tmp_path, times)
-    more = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", _QUIET, *flags.split()]
+    more = [f"--state={tmp_path / 'state'}", "--budget=60min", "--pairs=12", _QUIET, *flags.split()]
     out = report("abba", program, *more, status=status)
     assert _verdicts(out) == verdicts
     base, _, new = more[4].removeprefix("--match=").partition("=")
@@ -174,6 +174,30 @@ def test_a_match(times: str, flags: str, status: int, verdicts: dict[str, str], 
 def test_an_invalid_match(text: str) -> None:
     with pytest.raises(UnusableInputError):
         axes.parse_match(text)
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("exit 1", "exit status 1: two / three / four ("),  # as a script that raises
+        ("exit 0", "exit status 0: two / three / four ("),
+        ("exit 3", "exit status 3: two / three / four"),
+        ("kill -9 $$", "ended by SIGKILL: two / three / four"),
+    ],
+)
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_a_process_that_ends_without_a_result_is_named_with_its_last_words(
+    side: str, end: str, how: str, program: str, tmp_path: Path, report: Report
+) -> None:
+    words = "printf 'one\\ntwo\\n\\nthree\\n  four\\n' >&2"
+    ends = f'case "$*" in *0002-{side}.json*) {words}; {end} ;; esac'
+    other = fake_roofbench.script(tmp_path / "other", _CASES, tmp_path / "runs", before=ends)
+    said = f"process {side} of pair 2: {how}"
+    if side == "A":
+        assert said in report.refused("abba", other, program, f"--state={tmp_path / 'state'}", "--budget=60min")
+    else:
+        out = _abba(report, program, other, tmp_path / "state", _QUIET, status=1)
+        assert f"new: {said}" in out and "3 FAILED" in out
 
 
 @pytest.mark.parametrize("once", ["--fail=a/n:1", "--skip=a/n:1", "--crash"])

@@ -9,7 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roofreport import units
@@ -164,13 +164,15 @@ class Abba:
         command = self._commands[side].with_flags(*sampling_flags(here, max_time))
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
-        finished = run(command, output(folder, pair, label or SIDES[side]))
-        if finished.result is not None:
-            if self._first is None:
-                self._first = finished.result
-            mixed = differences(self._first, finished.result, with_host=True)
-            if mixed:
-                raise UnusableInputError(f"the machine changed under the comparison ({', '.join(mixed)})")
+        label = label or SIDES[side]
+        finished = run(command, output(folder, pair, label))
+        if finished.result is None:
+            return replace(finished, how=f"process {label} of pair {pair}: {finished.how}")
+        if self._first is None:
+            self._first = finished.result
+        mixed = differences(self._first, finished.result, with_host=True)
+        if mixed:
+            raise UnusableInputError(f"the machine changed under the comparison ({', '.join(mixed)})")
         return finished
 
     def _persistent_process(self, pair: int, side: int, names: list[str], max_time: float) -> Finished:

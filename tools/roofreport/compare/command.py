@@ -129,12 +129,15 @@ class Finished:
     how: str = ""  # it ended without a result
 
 
+_LAST_LINES = 3  # of what a process said before it ended
+
+
 def _ending(returncode: int, error: str) -> str:
-    if returncode < 0:
-        known = -returncode in {one.value for one in signal.Signals}
-        return f"ended by {signal.Signals(-returncode).name if known else f'signal {-returncode}'}"
-    last = error.strip().splitlines()[-1:] or ["no message"]
-    return f"exit status {returncode}: {last[0]}"
+    known = -returncode in {one.value for one in signal.Signals}
+    name = signal.Signals(-returncode).name if known else f"signal {-returncode}"
+    how = f"exit status {returncode}" if returncode >= 0 else f"ended by {name}"
+    said = [line.strip() for line in error.splitlines() if line.strip()][-_LAST_LINES:]
+    return f"{how}: {' / '.join(said) or 'no message'}"
 
 
 def run(command: Command, out: Path) -> Finished:
@@ -155,12 +158,14 @@ def run(command: Command, out: Path) -> Finished:
         process.wait()
         raise
     seconds = time.monotonic() - start
+    ending = _ending(process.returncode, error)
     if process.returncode not in (0, _CASE_FAILED):
-        return Finished(None, seconds, _ending(process.returncode, error))
+        return Finished(None, seconds, ending)
     try:
         return Finished(load(out), seconds)
     except UnusableInputError as unusable:
-        return Finished(None, seconds, str(unusable))
+        # Of a script that raises, too: it ends with the status of a failed case, and writes nothing.
+        return Finished(None, seconds, f"{ending} ({unusable})")
 
 
 def run_all(command: Command, processes: int, folder: Path, say: Callable[[str], None]) -> list[Result]:
