@@ -118,9 +118,8 @@ absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view text, std::st
   std::vector<int64_t> numbers;
   for (const absl::string_view piece : absl::StrSplit(View(text), absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
     if (!absl::SimpleAtoi(piece, &numbers.emplace_back()) || numbers.back() < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(Printable({piece.data(), std::min(piece.size(), kShown)}),
-                                                     piece.size() > kShown ? "…" : "", " is not ", View(what),
-                                                     "; expected 1,2,3"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Excerpt({piece.data(), piece.size()}, kShown), " is not ", View(what), "; expected 1,2,3"));
     }
   }
   return numbers;
@@ -177,6 +176,12 @@ std::string Printable(std::string_view text) {
     }
   }
   return shown;
+}
+
+std::string Excerpt(std::string_view text, std::size_t width) {
+  constexpr std::size_t kWidest = 4;  // bytes of a character
+  const std::string shown = Printable(text.substr(0, kWidest * width + 1));
+  return DisplayWidth(shown) <= width ? shown : Clipped(shown, width) + "…";
 }
 
 bool IsPrintable(std::string_view text) { return Printable(text) == text; }

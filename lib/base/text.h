@@ -45,6 +45,8 @@ std::string Clipped(std::string_view text, std::size_t width);
 // Untrusted text (tensor names, paths, exceptions) on one line that is safe to print: control characters, characters
 // of zero width or that change the text direction, and bytes that are not UTF-8 become "\x1b"; the rest is unchanged.
 std::string Printable(std::string_view text);
+// The same in at most `width` columns, and an ellipsis if that is not all of it.
+std::string Excerpt(std::string_view text, std::size_t width);
 // Whether Printable leaves the text unchanged.
 bool IsPrintable(std::string_view text);
 

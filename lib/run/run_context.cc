@@ -39,13 +39,7 @@ std::string OneDnnVersion() {
   const std::size_t begin = at + kBefore.size();
   return config.substr(begin, config.find_first_not_of("0123456789.", begin) - begin);
 }
-
-// Shortens a fact: readers of results limit its length, and invalid bytes grow when they are escaped.
-std::string Short(std::string text) {
-  constexpr std::size_t kLongest = 1000;
-  if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
-  return Printable(text);
-}
+constexpr std::size_t kLongestCommand = 1000;  // readers of results limit the length of a fact
 
 }  // namespace
 
@@ -87,7 +81,8 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
     context.insert(context.begin(), {"program", ProgramName()});
     if (!options.program_revision.empty()) context.emplace_back("program_revision", options.program_revision);
   }
-  if (!options.command_line.empty()) context.emplace_back("command_line", Short(options.command_line));
+  if (!options.command_line.empty())
+    context.emplace_back("command_line", Excerpt(options.command_line, kLongestCommand));
   context.emplace_back("compiler", ROOFBENCH_COMPILER);
   if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));

@@ -70,9 +70,7 @@ void Session::Restore(std::vector<Outcome> finished) {
 }
 
 const Outcome& Session::Add(std::size_t index, Outcome outcome) {
-  if (outcome.reason.size() > kLongestReason) {
-    outcome.reason = absl::StrCat(outcome.reason.substr(0, kLongestReason), "…");
-  }
+  outcome.reason = Excerpt(outcome.reason, kLongestReason);
   if (outcome.verdict == Verdict::kFailed) ++failed_;
   return outcomes_[index].emplace_back(std::move(outcome));
 }

@@ -115,7 +115,7 @@ absl::StatusOr<Filter> MakeFilter(std::string filter) {
   if (expression.ok()) return Filter{*expression, negative};
   constexpr std::size_t kShown = 200;
   return InvalidArgumentError(
-      StrCat("--benchmark_filter=", filter.substr(0, kShown), filter.size() > kShown ? "…" : "",
+      StrCat("--benchmark_filter=", Excerpt(filter, kShown),
              " is not a valid regular expression: ", std::string(expression.status().message())));
 }
 

@@ -46,6 +46,18 @@ TEST(Text, NumbersAreSeparatedByCommasOrWhiteSpace) {
   EXPECT_LT(ParseNumbers(std::string(10'000, 'x'), "a count").status().message().size(), 100);
 }
 
+TEST(Text, AnExcerptSaysThatItIsNotAll) {
+  EXPECT_EQ(Excerpt("µµµ", 3), "µµµ");
+  EXPECT_EQ(Excerpt("µµµµ", 3), "µµµ…");
+  EXPECT_EQ(Excerpt("a\x1b", 5), "a\\x1b");
+  EXPECT_EQ(Excerpt("a\x1b", 3), "a\\x…");
+  for (const std::string bytes : {"x", "\x80", "\U0001f600", "\U0001d400"}) {
+    std::string many;
+    for (int i = 0; i < 100; ++i) many += bytes;
+    EXPECT_EQ(DisplayWidth(Excerpt(many, 10)), 11) << bytes;
+  }
+}
+
 TEST(Text, NearestOrEmpty) {
   EXPECT_EQ(Nearest("benchmark_fliter", {"benchmark_filter", "benchmark_out"}), "benchmark_filter");
   EXPECT_EQ(Nearest("zebra", {"benchmark_filter", "axis"}), "");

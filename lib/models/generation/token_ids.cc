@@ -63,8 +63,7 @@ namespace {
 absl::StatusOr<std::string> NamedTextOf(std::string_view name, const std::string& given) {
   absl::StatusOr<std::string> text = TextOf(given);
   if (text.ok()) return text;
-  return InvalidArgumentError(
-      StrCat(View(name), "=", Clipped(Printable(given), kShown), ": ", text.status().message()));
+  return InvalidArgumentError(StrCat(View(name), "=", Excerpt(given, kShown), ": ", text.status().message()));
 }
 
 }  // namespace

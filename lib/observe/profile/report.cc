@@ -84,11 +84,6 @@ std::span<const Column<RoutineRow>> ColumnsOf(const std::vector<RoutineRow>& /*r
   return kColumns;
 }
 
-std::string Cut(const std::string& text, std::size_t width) {
-  const std::string shown = Printable(text);
-  return DisplayWidth(shown) <= width ? shown : absl::StrCat(Clipped(shown, width), "~");
-}
-
 // A dash for an unknown figure.
 std::string Figure(Quantity quantity, double value) {
   if (!(value > 0)) return "-";
@@ -123,8 +118,8 @@ std::string NameIn(const Row& row) {
 
 template <typename Row>
 std::string CellOf(const Column<Row>& column, const Row& row, std::size_t width) {
-  if (column.quantity == Quantity::kName) return Cut(NameIn(row), width);
-  return column.IsText() ? Cut(column.Text(row), width) : Figure(column.quantity, column.Number(row));
+  if (column.quantity == Quantity::kName) return Excerpt(NameIn(row), width);
+  return column.IsText() ? Excerpt(column.Text(row), width) : Figure(column.quantity, column.Number(row));
 }
 
 std::string Line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
