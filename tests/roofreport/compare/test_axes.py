@@ -11,6 +11,7 @@ from roofreport.compare import axes
 from roofreport.io import contract
 from roofreport.io.load import load
 from roofreport.io.result import Case, State
+from roofreport.render import result_tables
 
 
 def _measured(name: str, seconds: float, roof: float | None = None) -> Case:
@@ -34,10 +35,10 @@ def test_winners_differ_from_others_in_the_implementation_alone() -> None:
     )
     assert [one.work for one in found] == ["norm/dtype:bf16/d:1", "copy"]
     norm, copy = found
-    assert (norm.implementation, norm.runner_up, norm.roof) == ("native", "onednn", 0.6)
+    assert norm.values == ("native", "onednn", "eager")
     assert norm.lead == pytest.approx(2)
-    assert norm.ranking[-1] == "norm/impl:eager/dtype:bf16/d:1"
-    assert copy.implementation == "eager"
+    assert norm.cases[-1].name == "norm/impl:eager/dtype:bf16/d:1"
+    assert copy.values[0] == "eager"
 
 
 def test_a_default_implementation_is_not_in_the_name() -> None:
@@ -46,14 +47,14 @@ def test_a_default_implementation_is_not_in_the_name() -> None:
         [_measured("gelu/n:1", 2e-3), _measured("gelu/by:native/n:1", 1e-3), _measured("other/n:1", 1.0)],
         contract.parse(builders.contract(described)),
     )
-    assert [(one.work, one.implementation, one.runner_up) for one in found] == [("gelu/n:1", "native", "eager")]
+    assert [(one.work, one.values) for one in found] == [("gelu/n:1", ("native", "eager"))]
 
 
 @pytest.mark.parametrize(("roof", "left"), [(None, "no roof known"), (1.02, "102.0 % of the roof, nothing left")])
 def test_the_rest_of_the_roof(roof: float | None, left: str) -> None:
     cases = [_measured("norm/impl:a/d:1", 3e-3, roof), _measured("norm/impl:b/d:1", 1e-3, roof)]
     (found,) = axes.winners(cases, contract.packaged())
-    assert found.left == left
+    assert left in [cell.text for cell in result_tables.winners_table([found]).rows[0]]
 
 
 def test_precisions_of_one_generation_the_fastest_first(tmp_path: Path) -> None:
@@ -69,7 +70,8 @@ def test_precisions_of_one_generation_the_fastest_first(tmp_path: Path) -> None:
     ]
     (choice,) = axes.precisions(load(builders.write_json(tmp_path / "a.json", rows)).cases)
     assert choice.work == "generate/model:a/new:8"
-    assert [one.precision for one in choice.servings] == ["int4", "int8", "bf16"]
+    assert choice.values == ("int4", "int8", "bf16")
     assert choice.lead == pytest.approx(1.25)
-    assert choice.share_of_bytes == pytest.approx(0.5)
-    assert choice.servings[1].next_token_p95 == pytest.approx(20e-3)
+    table = result_tables.precision_table(choice)
+    assert [cell.text for cell in table.rows[1]] == ["int8", "80 ms", "10 ms", "20 ms", "100.0", "2 GB"]
+    assert "1.25x the tokens/s of int8 at 0.50 of its bytes" in table.legend[0]

@@ -5,7 +5,7 @@ baseline, throughput against batch, and the pairs that abba --match compares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from roofreport.errors import UnusableInputError
@@ -17,134 +17,68 @@ from roofreport.text import printable
 
 
 @dataclass(frozen=True)
-class Winner:
-    work: str  # the cases' name without the implementation
-    implementation: str
-    seconds: float
-    roof: float | None  # its roof fraction
-    runner_up: str
-    lead: float  # the runner-up's time over the winner's
-    ranking: tuple[str, ...]  # the cases' names, the fastest first
-    doubt: str  # of the first two
-    is_decided: bool  # the first two differ by more than their intervals
+class Ranking:
+    """Two cases or more that differ in one axis alone, the fastest first."""
 
-    @property
-    def left(self) -> str:
-        if self.roof is None:
-            return "no roof known"
-        if self.roof < 1:
-            return f"{100 * self.roof:.1f} % of the roof, {100 * (1 - self.roof):.1f} % left"
-        return f"{100 * self.roof:.1f} % of the roof, nothing left"
-
-
-def implementation_of(name: str, contract: Contract) -> str:
-    """The implementation of a case, from its name or its family's default; empty in a family without that axis."""
-    return case_name.with_role(name, IMPLEMENTATION, contract)[1]
-
-
-def winners(cases: Iterable[Case], contract: Contract) -> list[Winner]:
-    """One for each piece of work of which two or more implementations were measured, in the order of the cases."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
-        work, implementation = case_name.with_role(case.name, IMPLEMENTATION, contract)
-        if implementation and case.state is State.MEASURED and case.seconds > 0:
-            groups.setdefault(work, []).append(case)
-    winners = []
-    for work, group in groups.items():
-        if len(group) < 2:
-            continue
-        ranking = sorted(group, key=lambda case: case.seconds)
-        best, second = ranking[:2]
-        winners.append(
-            Winner(
-                work,
-                implementation_of(best.name, contract),
-                best.seconds,
-                best.counters.get("roof"),
-                implementation_of(second.name, contract),
-                second.seconds / best.seconds,
-                tuple(case.name for case in ranking),
-                _doubts((implementation_of(case.name, contract), case) for case in ranking[:2]),
-                _differ(best, second, second.seconds / best.seconds),
-            )
-        )
-    return winners
-
-
-def _doubts(found: Iterable[tuple[str, Case]]) -> str:
-    """ "eager: noisy (ci 110 %); native: 3 samples"."""
-    return "; ".join(f"{name}: {why}" for name, case in found if (why := doubt(case)))
-
-
-def _differ(best: Case, second: Case, lead: float) -> bool:
-    return 1 + half_width(best) < lead * (1 - half_width(second))
-
-
-@dataclass(frozen=True)
-class Serving:
-    """One precision of a generation. Times are in seconds; 0 where the case does not report them."""
-
-    precision: str
-    first_token: float
-    next_token: float
-    next_token_p95: float
-    rate: float  # tokens per second
-    weights: float  # bytes
-    case: Case
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Two precisions or more of the same generation, the fastest first."""
-
-    work: str  # the cases' name without the precision
-    servings: tuple[Serving, ...]
-
-    @property
-    def lead(self) -> float:
-        """The best one's rate over the next one's."""
-        return self.servings[0].rate / self.servings[1].rate
-
-    @property
-    def share_of_bytes(self) -> float:
-        """The best one's weights over the next one's."""
-        return self.servings[0].weights / self.servings[1].weights
+    work: str  # the cases' name without the axis
+    values: tuple[str, ...]  # of the axis
+    cases: tuple[Case, ...]
+    lead: float  # the speed of the first over that of the second
 
     @property
     def doubt(self) -> str:
-        """Of the first two."""
-        return _doubts((one.precision, one.case) for one in self.servings[:2])
+        """Of the first two: "eager: noisy (ci 110 %); native: 3 samples"."""
+        first_two = zip(self.values[:2], self.cases[:2], strict=True)
+        return "; ".join(f"{value}: {why}" for value, case in first_two if (why := doubt(case)))
 
     @property
     def is_decided(self) -> bool:
         """Whether the first two differ by more than their intervals."""
-        return _differ(self.servings[0].case, self.servings[1].case, self.lead)
+        best, second = (half_width(case) for case in self.cases[:2])
+        return 1 + best < self.lead * (1 - second)
 
 
-def _serving(case: Case) -> Serving | None:
-    """None where the case was not measured, lacks a precision, or generates nothing after a first token."""
-    precision = case_name.axes(case.name).get(case_name.PRECISION)
-    known = case.counters
-    if case.state is not State.MEASURED or not precision:
-        return None
-    if not all(known.get(counter, 0) > 0 for counter in ("itl_ms", "tokens/s", "model_bytes")):
-        return None
-    first, following, p95 = (known.get(counter, 0.0) / 1e3 for counter in ("ttft_ms", "itl_ms", "itl_p95_ms"))
-    return Serving(precision, first, following, p95, known["tokens/s"], known["model_bytes"], case)
+_Candidate = tuple[float, str, Case]  # a duration to rank by, the value of the axis, and the case
 
 
-def precisions(cases: Iterable[Case]) -> list[Choice]:
-    """One for each generation that was measured in two precisions or more."""
-    groups: dict[str, list[Serving]] = {}
-    for case in cases:
-        serving = _serving(case)
-        if serving:
-            groups.setdefault(case_name.without_axis(case.name, case_name.PRECISION), []).append(serving)
-    return [
-        Choice(work, tuple(sorted(group, key=lambda one: -one.rate)))
-        for work, group in groups.items()
-        if len(group) > 1
-    ]
+def _rankings(candidates: Iterable[tuple[str, _Candidate]]) -> list[Ranking]:
+    """Of candidates and the work that each does."""
+    groups: dict[str, list[_Candidate]] = {}
+    for work, candidate in candidates:
+        groups.setdefault(work, []).append(candidate)
+    rankings = []
+    for work, group in groups.items():
+        if len(group) > 1:
+            durations, values, cases = zip(*sorted(group, key=lambda candidate: candidate[0]), strict=True)
+            rankings.append(Ranking(work, values, cases, durations[1] / durations[0]))
+    return rankings
+
+
+def winners(cases: Iterable[Case], contract: Contract) -> list[Ranking]:
+    """One for each piece of work of which two or more implementations were measured, in the order of the cases."""
+
+    def candidates() -> Iterator[tuple[str, _Candidate]]:
+        for case in cases:
+            work, implementation = case_name.with_role(case.name, IMPLEMENTATION, contract)
+            if implementation and case.state is State.MEASURED and case.seconds > 0:
+                yield work, (case.seconds, implementation, case)
+
+    return _rankings(candidates())
+
+
+def precisions(cases: Iterable[Case]) -> list[Ranking]:
+    """One for each generation that was measured in two precisions or more, by tokens per second."""
+
+    def candidates() -> Iterator[tuple[str, _Candidate]]:
+        for case in cases:
+            precision = case_name.axes(case.name).get(case_name.PRECISION)
+            # Without the first of the counters, nothing is generated after a first token.
+            known = all(case.counters.get(counter, 0) > 0 for counter in ("itl_ms", "tokens/s", "model_bytes"))
+            if precision and known and case.state is State.MEASURED:
+                work = case_name.without_axis(case.name, case_name.PRECISION)
+                yield work, (1 / case.counters["tokens/s"], precision, case)
+
+    return _rankings(candidates())
 
 
 def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeGuard
 
 from roofreport import units
 from roofreport.compare import axes
-from roofreport.compare.axes import Choice, Winner
+from roofreport.compare.axes import Ranking
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.doubts import doubt
@@ -20,76 +20,89 @@ from roofreport.stats.growth import Series
 from roofreport.text import printable
 
 
-def _unranked(one: Winner | Choice) -> str:
+def _unranked(ranking: Ranking) -> str:
     """Empty where the ranking stands."""
-    return "" if one.is_decided else f"no ranking: {printable(one.doubt or 'their intervals overlap')}"
+    return "" if ranking.is_decided else f"no ranking: {printable(ranking.doubt or 'their intervals overlap')}"
 
 
-def _caveat(one: Winner | Choice) -> str:
-    return f" ({printable(one.doubt)})" if one.doubt else ""
+def _caveat(ranking: Ranking) -> str:
+    return f" ({printable(ranking.doubt)})" if ranking.doubt else ""
 
 
-def _lead(winner: Winner) -> str:
-    return f"{winner.lead:.2f}x {printable(winner.runner_up)}{_caveat(winner)}"
+def _lead(winner: Ranking) -> str:
+    return f"{winner.lead:.2f}x {printable(winner.values[1])}{_caveat(winner)}"
 
 
-def _best(winner: Winner) -> str:
-    work, best = printable(winner.work, LONGEST_NAME), printable(winner.implementation)
-    return f"fastest: {work}: {best}, {units.time(winner.seconds)}, {winner.left}"
+def _left(case: Case) -> str:
+    roof = case.counters.get("roof")
+    if roof is None:
+        return "no roof known"
+    left = f"{100 * (1 - roof):.1f} % left" if roof < 1 else "nothing left"
+    return f"{100 * roof:.1f} % of the roof, {left}"
 
 
-def fastest(winner: Winner) -> str:
+def _best(winner: Ranking) -> str:
+    work, best = printable(winner.work, LONGEST_NAME), printable(winner.values[0])
+    return f"fastest: {work}: {best}, {units.time(winner.cases[0].seconds)}, {_left(winner.cases[0])}"
+
+
+def fastest(winner: Ranking) -> str:
     """One line, for the end of a table."""
     if not winner.is_decided:
         return f"fastest: {printable(winner.work, LONGEST_NAME)}: {_unranked(winner)}"
     return f"{_best(winner)}, {_lead(winner)}"
 
 
-def serve_in(choice: Choice) -> str:
+def _over_the_second(choice: Ranking, of: str = "") -> str:
+    """The lead of the best precision, and the weights that it reads for that."""
+    best, second = (case.counters["model_bytes"] for case in choice.cases[:2])
+    share = f"at {best / second:.2f} of its bytes"
+    return f"{choice.lead:.2f}x {of}{printable(choice.values[1])} {share}{_caveat(choice)}"
+
+
+def serve_in(choice: Ranking) -> str:
     """One line, for the end of a table."""
-    best, second = choice.servings[:2]
     title = f"precision to serve in: {printable(choice.work, LONGEST_NAME)}"
     if not choice.is_decided:
         return f"{title}: {_unranked(choice)}"
-    return (
-        f"{title}: {printable(best.precision)}, {best.rate:.1f} tokens/s,"
-        f" {choice.lead:.2f}x {printable(second.precision)} at {choice.share_of_bytes:.2f} of its bytes"
-        f"{_caveat(choice)}"
-    )
+    rate = choice.cases[0].counters["tokens/s"]
+    return f"{title}: {printable(choice.values[0])}, {rate:.1f} tokens/s, {_over_the_second(choice)}"
 
 
-def winners_table(found: Sequence[Winner]) -> Table:
+def winners_table(found: Sequence[Ranking]) -> Table:
     return table(
         found,
         (
             ("work", lambda winner: words(winner.work)),
-            ("fastest", lambda winner: words(winner.implementation)),
-            ("time", lambda winner: figure(winner.seconds, units.time)),
-            ("left", lambda winner: Cell(winner.left, winner.roof, numeric=False)),
+            ("fastest", lambda winner: words(winner.values[0])),
+            ("time", lambda winner: figure(winner.cases[0].seconds, units.time)),
+            ("left", lambda winner: Cell(_left(winner.cases[0]), winner.cases[0].counters.get("roof"), numeric=False)),
             ("lead", lambda winner: Cell(_lead(winner), winner.lead, numeric=False)),
         ),
         reason=_unranked,
     )
 
 
-def precision_table(choice: Choice) -> Table:
+def precision_table(choice: Ranking) -> Table:
     """One row per precision, the fastest first."""
-    best, second = (printable(one.precision) for one in choice.servings[:2])
-    lead, share = choice.lead, choice.share_of_bytes
-    advice = f"fastest here: {best}, {lead:.2f}x the tokens/s of {second} at {share:.2f} of its bytes{_caveat(choice)}"
+    advice = f"fastest here: {printable(choice.values[0])}, {_over_the_second(choice, 'the tokens/s of ')}"
 
-    def seconds(value: float) -> Cell:
-        return figure(value if value > 0 else None, units.time)
+    def time(counter: str) -> Callable[[tuple[str, Case]], Cell]:
+        def of(row: tuple[str, Case]) -> Cell:
+            milliseconds = row[1].counters.get(counter, 0.0)
+            return figure(milliseconds / 1e3 if milliseconds > 0 else None, units.time)
+
+        return of
 
     return table(
-        choice.servings,
+        list(zip(choice.values, choice.cases, strict=True)),
         (
-            (printable(choice.work, LONGEST_NAME), lambda one: words(one.precision)),
-            ("first token", lambda one: seconds(one.first_token)),
-            ("next token", lambda one: seconds(one.next_token)),
-            ("p95", lambda one: seconds(one.next_token_p95)),
-            ("tokens/s", lambda one: figure(one.rate, "{:.1f}".format)),
-            ("weights", lambda one: figure(one.weights, units.bytes_)),
+            (printable(choice.work, LONGEST_NAME), lambda row: words(row[0])),
+            ("first token", time("ttft_ms")),
+            ("next token", time("itl_ms")),
+            ("p95", time("itl_p95_ms")),
+            ("tokens/s", lambda row: figure(row[1].counters["tokens/s"], "{:.1f}".format)),
+            ("weights", lambda row: figure(row[1].counters["model_bytes"], units.bytes_)),
         ),
         [_unranked(choice) or advice],
     )
@@ -281,23 +294,20 @@ _SPREAD: Sequence[Column[_Spread]] = (
 )
 
 
-def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Contract) -> str:
+def _verdict(winner: Ranking, processes: Sequence[dict[str, Case]]) -> str:
     """The best implementation of a piece of work compared with each other one, process by process."""
-    best, *others = winner.ranking
+    best, *others = (case.name for case in winner.cases)
     parts = []
-    for other in others:
+    for implementation, other in zip(winner.values[1:], others, strict=True):
         ratios = [
             process[other].seconds / process[best].seconds
             for process in processes
             if all(_is_measured(process.get(name)) for name in (best, other))
         ]
-        if not ratios:
-            continue
-        ahead = sum(ratio > 1 for ratio in ratios)
-        parts.append(
-            f"{median(ratios):.2f}x {printable(axes.implementation_of(other, contract))}"
-            f" (faster in {ahead} of {len(ratios)} processes)"
-        )
+        if ratios:
+            ahead = sum(ratio > 1 for ratio in ratios)
+            faster = f"(faster in {ahead} of {len(ratios)} processes)"
+            parts.append(f"{median(ratios):.2f}x {printable(implementation)} {faster}")
     return ", ".join(parts)
 
 
@@ -307,10 +317,9 @@ def over_processes(results: Sequence[Result]) -> Table:
     names = list(dict.fromkeys(name for process in processes for name in process))
     cases = {name: [process[name] for process in processes if name in process] for name in names}
     medians = {name: merged(list(group)) for name, group in cases.items()}
-    contract = results[0].contract
     legend = [
-        f"{_best(winner)}; {_verdict(winner, processes, contract)}{_caveat(winner)}"
-        for winner in axes.winners(medians.values(), contract)
+        f"{_best(winner)}; {_verdict(winner, processes)}{_caveat(winner)}"
+        for winner in axes.winners(medians.values(), results[0].contract)
     ]
     rows = [_Spread(name, cases[name]) for name in names]
     return table(rows, _SPREAD, legend, lambda row: "" if row.measured else row.cases[0].why_not)
