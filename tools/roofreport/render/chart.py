@@ -59,7 +59,6 @@ class Key:
 
 # The limits of axes. Beyond them the product of two values overflows.
 LEAST, MOST = 1e-100, 1e100
-_MOST_DECADES = 16  # labeled on an axis
 
 
 def within(value: float) -> float:
@@ -78,22 +77,6 @@ class Range:
         """0 at the low end, 1 at the high one, on a logarithmic scale."""
         low = math.log(self.low)
         return (math.log(within(value)) - low) / (math.log(self.high) - low)
-
-    def decades(self) -> list[float]:
-        """All of them, or every second, third, …"""
-        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-        step = max(last - first, 0) // _MOST_DECADES + 1  # none lies between 2 and 9
-        return [10.0**exponent for exponent in range(first, last + 1, step)]
-
-    def ticks(self) -> list[float]:
-        """Decades, or round numbers between them where there are few."""
-        decades = self.decades()
-        if len(decades) >= 3:
-            return decades
-        first = math.floor(math.log10(self.low))
-        last = math.ceil(math.log10(self.high))
-        steps = [digit * 10.0**e for e in range(first, last + 1) for digit in (1, 2, 5)]
-        return [step for step in steps if self.low * (1 - 1e-9) <= step <= self.high * (1 + 1e-9)]
 
 
 def spanning(values: Iterable[float], margin: float = 1.5) -> Range:

@@ -7,7 +7,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from itertools import groupby
@@ -16,14 +16,16 @@ from typing import Any, Literal
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator
 
 from roofreport import files, units
 from roofreport.io.profile import Part, Profile
 from roofreport.io.snapshot import Snapshot
-from roofreport.render.chart import Chart, Line, clipped
+from roofreport.render.chart import Chart, Line, Range, clipped
 from roofreport.render.memory import CATEGORIES, Curve, phase_at
 from roofreport.text import printable
 
@@ -38,6 +40,7 @@ _SMALLER = (0.62, 0.72)  # of several charts in one picture
 _PIXELS_PER_INCH = 100
 _POINT = 72 / _PIXELS_PER_INCH
 _CHARACTER = 6.3  # approximate width of a character, in pixels
+_MOST_DECADES = 16  # labeled on an axis
 _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SETTINGS: dict[str, Any] = {
@@ -123,14 +126,21 @@ def _label_line(
     axes.annotate(line.label, points[-1], (x - x1, y - y1), ha="right", **style)
 
 
+def _place_ticks(axis: Axis, scale: Range, text: Callable[[float], str]) -> None:
+    """At decades, or at round numbers between them where there are few."""
+    parts = (1.0,) if scale.high >= 1000 * scale.low else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=parts, numticks=_MOST_DECADES))
+    axis.set_major_formatter(lambda value, _: text(value))
+
+
 def _draw(figure: Figure, axes: Axes, chart: Chart, number: int) -> dict[str, str]:
     """The titles of its marks."""
     axes.set(xscale="log", yscale="log", xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     axes.set_title(chart.title, loc="left", fontweight="bold")
     axes.minorticks_off()
-    axes.set_xticks(chart.x.ticks(), [chart.x_tick(tick) for tick in chart.x.ticks()])
-    axes.set_yticks(chart.y.ticks(), [chart.y_tick(tick) for tick in chart.y.ticks()])
+    _place_ticks(axes.xaxis, chart.x, chart.x_tick)
+    _place_ticks(axes.yaxis, chart.y, chart.y_tick)
     axes.grid(linewidth=_POINT)
     labeled = []
     for line in chart.lines:
