@@ -152,11 +152,13 @@ TEST(CpuRoofMeter, ARestoredStreamThatHasChangedIsMeasuredAgain) {
   CpuRoofMeter first(Facts(), 1);
   first.AddComputeProbe(Dtype::kFp16, "gemm", [](double) { return 200.0; });
   first.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
-  for (const double factor : {0.01, 1.0, 100.0}) {
+  // Ranges that the memory is above, in and below, whatever other programs leave of it.
+  for (const auto& [factor, range] :
+       {std::pair{0.01, RateRange{.slow = 1, .fast = 2}}, {1, {.slow = 1, .fast = 1e18}}, {100, {1e17, 1e18}}}) {
     std::vector<RoofReading> readings = first.readings();
     for (RoofReading& reading : readings) {
       reading.rate *= factor;
-      reading.range = {.slow = reading.rate / 10, .fast = reading.rate * 10};
+      reading.range = range;
     }
     CpuRoofMeter meter(Facts(), 1);
     meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) { return 1.0; });
