@@ -7,13 +7,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/base/temp_folder.h"
+#include "tests/benchmarks/compact.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/host_gemv.h"
 #include "tests/benchmarks/small_points.h"
@@ -106,25 +112,24 @@ TEST_F(AcceleratorTest, RandomDataIsMadeThere) {
 
 class LaunchesTest : public AcceleratorTest {
  protected:
-  // The launches and waits of a warm step; empty where the device cannot run the case.
-  std::string LineOf(const PlannedCase& planned) {
-    if (!planned.family->SupportOf(planned.point, *device_).ok()) return "";
+  // The launches and waits of a warm step; none where the device cannot run the case.
+  std::optional<std::pair<int64_t, int64_t>> CountsOf(const PlannedCase& planned) {
+    if (!planned.family->SupportOf(planned.point, *device_).ok()) return std::nullopt;
     Inputs inputs(*device_, 1, planned.name);
     const auto built = planned.family->BuildAt(planned.point, inputs);
-    if (!built.ok()) return "";
+    if (!built.ok()) return std::nullopt;
     const at::AutoGradMode grad(built->autograd);
     RunOnce(*built);
     const accelerator::Counts before = accelerator::CountsNow();
     RunOnce(*built);
     const accelerator::Counts step = accelerator::CountsNow() - before;
-    return planned.name + " " + std::to_string(step.launches) + " " + std::to_string(step.synchronisations) + "\n";
+    return std::pair(step.launches, step.synchronisations);
   }
 };
 
 // A launch costs a GPU's host microseconds, and a wait all that was enqueued ahead: more of either is a slower step.
 TEST_F(LaunchesTest, AreThoseOfTheGoldenList) {
   const std::string path = SourceDir() + "/tests/golden/launches.txt";
-  std::string lines;
   std::vector<PlannedCase> points = TorchPoints();
   // Prompts of a mixture are registered among the published generations alone.
   for (const char* precision : {"bf16", "int8", "llm_int8"}) {
@@ -133,9 +138,17 @@ TEST_F(LaunchesTest, AreThoseOfTheGoldenList) {
           "prefill", {{"impl", "eager"}, {"model", "tiny_mixtral"}, {"precision", precision}, {"prompt", prompt}}));
     }
   }
-  for (const PlannedCase& planned : points) lines += LineOf(planned);
+  std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> names;
+  for (const PlannedCase& planned : points) {
+    if (const auto counts = CountsOf(planned)) names[*counts].push_back(planned.name);
+  }
+  std::string lines;
+  for (const auto& [counts, alike] : names) {
+    for (const std::string& line : Compact(alike))
+      absl::StrAppend(&lines, counts.first, " ", counts.second, " ", line, "\n");
+  }
   if (std::getenv("ROOFBENCH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << lines;
-  EXPECT_EQ(lines, ReadText(path)) << "case, launches and waits of a step; if they are meant to change: "
+  EXPECT_EQ(lines, ReadText(path)) << "launches and waits of a step, cases; if they are meant to change: "
                                       "ROOFBENCH_UPDATE_GOLDEN=1 build/release/bin/benchmarks_test "
                                       "--gtest_filter='LaunchesTest*'";
 }

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "lib/run/session.h"
 #include "lib/suite/family.h"
 #include "lib/suite/point.h"
+#include "tests/benchmarks/compact.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/source_dir.h"
@@ -38,7 +38,7 @@ std::vector<std::string> AllNames() {
   return names;
 }
 
-// The names of a line, in which `axis:{a,b}` stands for alternatives.
+// The names of a line of Compact's.
 std::vector<std::string> Expanded(const std::string& line) {
   std::vector<std::string> names = {""};
   bool in_braces = false;
@@ -53,52 +53,6 @@ std::vector<std::string> Expanded(const std::string& line) {
     in_braces = !in_braces;
   }
   return names;
-}
-
-using Rows = std::vector<std::vector<std::string>>;  // family, axis:value or axis:value,value, …
-
-// Joins rows that differ in one axis alone.
-Rows JoinedAlong(std::size_t axis, Rows rows) {
-  Rows joined;
-  std::map<std::string, std::size_t> places;
-  for (std::vector<std::string>& row : rows) {
-    if (axis >= row.size()) {
-      joined.push_back(std::move(row));
-      continue;
-    }
-    std::vector<std::string> others = row;
-    const std::size_t colon = row[axis].find(':');
-    others[axis].resize(colon);
-    const auto [found, is_new] = places.try_emplace(absl::StrJoin(others, "/"), joined.size());
-    if (is_new) {
-      joined.push_back(std::move(row));
-    } else {
-      joined[found->second][axis] += "," + row[axis].substr(colon + 1);
-    }
-  }
-  return joined;
-}
-
-// Lines for these names.
-std::vector<std::string> Compact(const std::vector<std::string>& names) {
-  Rows rows;
-  std::size_t longest = 1;
-  for (const std::string& name : names) {
-    rows.push_back(absl::StrSplit(name, '/'));
-    longest = std::max(longest, rows.back().size());
-  }
-  for (std::size_t before = rows.size() + 1; rows.size() < before;) {
-    before = rows.size();
-    for (std::size_t axis = longest - 1; axis > 0; --axis) rows = JoinedAlong(axis, std::move(rows));
-  }
-  std::vector<std::string> lines;
-  for (std::vector<std::string>& row : rows) {
-    for (std::string& part : row) {
-      if (part.find(',') != std::string::npos) part = part.insert(part.find(':') + 1, "{") + "}";
-    }
-    lines.push_back(absl::StrJoin(row, "/"));
-  }
-  return lines;
 }
 
 // Lines for the names in `of` that are not in `without`.
