@@ -99,6 +99,17 @@ def _row_text(old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+def _line_text(old: str = "", new: str = "", **changes: Any) -> str:
+    """A journal of one line."""
+    text = builders.journal_text(builders.header(), builders.line("a", 1) | changes)
+    assert old in text
+    return text.replace(old, new)
+
+
+def _lists(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
 # Name, content, and a word of the refusal.
 _TEXTS: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "empty"),
@@ -114,9 +125,9 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     "truncated_in_name": (json.dumps(builders.document())[:700], "cut off"),
     "two_documents": (json.dumps(builders.document()) * 2, "damaged|line"),
     "trailing_comma": (json.dumps(builders.document())[:-2] + ",]}", "damaged"),
-    "deep": ("[" * 100_000 + "]" * 100_000, "neither|nested"),
+    "deep": (_lists(100_000), "neither|nested"),
     "deep_object": ('{"context":' * 5000 + "1" + "}" * 5000, "nested"),
-    "deep_in_result": (_row_text('"load_avg": [', '"load_avg": [' + "[" * 50 + "]" * 50 + ", "), "nested"),
+    "deep_in_result": (_row_text('"load_avg": [', f'"load_avg": [{_lists(50)}, '), "nested"),
     "nan": (_row_text("1.5", "NaN"), "NaN"),
     "infinity": (_row_text("1.5", "-Infinity"), "Infinity"),
     "huge_float": (_row_text("1.5", "1e999"), "out of range"),
@@ -146,98 +157,43 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     "journal_damaged_at_its_end": (builders.journal_text()[:-20] + "\n", "damaged"),
     "journals_mixed": (builders.journal_text() * 2, "several journals"),
     "journal_and_json": (builders.journal_text() + json.dumps(builders.document()) + "\n", "schema"),
-    "journal_case_twice": (
-        builders.journal_text(builders.header(), builders.line("a", 1), builders.line("a", 1)),
-        "twice",
-    ),
+    "journal_case_twice": (builders.journal_text(builders.header(), *[builders.line("a", 1)] * 2), "twice"),
     "journal_nan_sample": (builders.journal_text().replace("[0.01,", "[NaN,"), "NaN"),
-    "journal_text_sample": (
-        builders.journal_text(builders.header(), builders.line("a", 1, samples_s=[1.0, "x"])),
-        "samples_s",
-    ),
-    "journal_negative_sample": (
-        builders.journal_text(builders.header(), builders.line("a", 1, samples_s=[1.0, -1.0])),
-        "samples_s",
-    ),
+    "journal_text_sample": (_line_text(samples_s=[1.0, "x"]), "samples_s"),
+    "journal_negative_sample": (_line_text(samples_s=[1.0, -1.0]), "samples_s"),
     "journal_without_times": (
         builders.journal_text(builders.header(), {"name": "a", "repetition": 0, "verdict": "measured"}),
         "median_s",
     ),
-    "journal_deep_field": (
-        builders.journal_text(builders.header(), builders.line("a", 1, extra="DEEP")).replace(
-            '"DEEP"', "[" * 300_000 + "]" * 300_000
-        ),
-        "nested",
-    ),
-    "journal_deep_object": (
-        builders.journal_text(builders.header(), builders.line("a", 1, roof="DEEP")).replace(
-            '"DEEP"', '{"name":' * 300_000 + "1" + "}" * 300_000
-        ),
-        "nested",
-    ),
+    "journal_deep_field": (_line_text('"DEEP"', _lists(300_000), extra="DEEP"), "nested"),
+    "journal_deep_object": (_line_text('"DEEP"', '{"name":' * 300_000 + "1" + "}" * 300_000, roof="DEEP"), "nested"),
     "journal_deep_header": (
-        builders.journal_text({**builders.header(), "run": "DEEP"}).replace('"DEEP"', "[" * 300_000 + "]" * 300_000),
+        builders.journal_text(builders.header() | {"run": "DEEP"}).replace('"DEEP"', _lists(300_000)),
         "nested",
     ),
-    "journal_deep_and_cut": (
-        builders.journal_text(builders.header(), builders.line("a", 1)) + '{"name": ' + "[" * 300_000,
-        "nested",
-    ),
+    "journal_deep_and_cut": (_line_text() + '{"name": ' + "[" * 300_000, "nested"),
     **{
-        f"journal_{field}_{kind}": (
-            builders.journal_text(builders.header(), builders.line("a", 1) | {field: value}),
-            field,
-        )
+        f"journal_{field}_{kind}": (_line_text(**{field: value}), field)
         for kind, samples in (("empty", []), ("negative", [1.0, -1e-9]), ("below_zero", [-5e-324]))
         for field, value in (("samples_s", samples), ("phase_samples_s", {"forward": [1.0], "backward": samples}))
     },
-    "journal_negative_ratio": (
-        builders.journal_text(builders.header(), builders.line("a", 1, roof={"name": "m", "ratios": [-0.5]})),
-        "ratios",
-    ),
-    "journal_no_time": (builders.journal_text(builders.header(), builders.line("a", 1, median_s=5e-324)), "median_s"),
-    "journal_huge_counter": (
-        builders.journal_text(builders.header(), builders.line("a", 1, counters={"roof": 1e308})),
-        "counters.roof",
-    ),
+    "journal_negative_ratio": (_line_text(roof={"name": "m", "ratios": [-0.5]}), "ratios"),
+    "journal_no_time": (_line_text(median_s=5e-324), "median_s"),
+    "journal_huge_counter": (_line_text(counters={"roof": 1e308}), "counters.roof"),
     "least_time": (_changed(real_time=5e-324), "real_time"),
     "most_time": (_changed(real_time=1e308), "real_time"),
     "most_counter": (_changed(roof=1e308), "roof"),
     "least_counter": (_changed(roof=-1e308), "roof"),
     "raw_control_character": (_row_text("a/n:1", "a\x1b[2J/n:1"), "control character \\u001b|line 1"),
     "raw_control_character_in_context": (_row_text('"Test CPU"', '"Test\nCPU"'), "control character \\u000a"),
-    "context_given_twice": (
-        _row_text('"seed": "0"', '"seed": "0", "seed": "1"'),
-        "the key 'seed' is given twice",
-    ),
-    "journal_raw_control_character": (
-        builders.journal_text().replace("Test CPU", "Test\x07CPU"),
-        "control character|neither",
-    ),
+    "context_given_twice": (_row_text('"seed": "0"', '"seed": "0", "seed": "1"'), "the key 'seed' is given twice"),
+    "journal_raw_control_character": (_line_text("Test CPU", "Test\x07CPU"), "control character|neither"),
     "journal_key_twice": (
-        builders.journal_text(builders.header(), builders.line("a", 1)).replace(
-            '"repetition"', '"verdict": "failed", "repetition"'
-        ),
+        _line_text('"repetition"', '"verdict": "failed", "repetition"'),
         "line 2 is damaged: the key 'verdict' is given twice",
     ),
-    "journal_odd_verdict": (builders.journal_text(builders.header(), builders.line("a", 1, verdict="ok")), "verdict"),
+    "journal_odd_verdict": (_line_text(verdict="ok"), "verdict"),
 }
-
-
-def _folder(path: Path) -> None:
-    path.mkdir()
-
-
-def _loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
-def _dangling(path: Path) -> None:
-    path.symlink_to(path.with_name("nowhere"))
-
-
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
 
 
 def _socket(path: Path) -> None:
@@ -251,16 +207,16 @@ def _socket(path: Path) -> None:
 
 
 def _sparse(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
+    path.touch()
+    os.truncate(path, 1 << 40)
 
 
 # Name, what makes it, and a word of the refusal.
-_THINGS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "folder": (_folder, "directory"),
-    "loop": (_loop, "cannot be read"),
-    "dangling": (_dangling, "cannot be read"),
-    "pipe": (_pipe, "pipe"),
+_THINGS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "folder": (Path.mkdir, "directory"),
+    "loop": (lambda path: path.symlink_to(path), "cannot be read"),
+    "dangling": (lambda path: path.symlink_to(path.with_name("nowhere")), "cannot be read"),
+    "pipe": (os.mkfifo, "pipe"),
     "socket": (_socket, "cannot be read|socket"),
     "sparse": (_sparse, "MiB"),
     "absent": (lambda path: None, "cannot be read"),
