@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output that roofbench itself writes: read, compared, drawn, and shown by compare.py."""
+"""Output that roofbench itself writes: read, compared and drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import builders
 import pytest
 from reports import Report
-from roofreport.compare import compare_py
 from roofreport.io.load import load
 from roofreport.io.result import State
 
@@ -61,13 +60,3 @@ def test_every_verb_reads_it(name: str, run: Path, tmp_path: Path, report: Repor
     assert re.search("1 (SAME|AMBIGUOUS), 1 MISSING", compared), "AMBIGUOUS if the machine was busy"
     report("roofline", path, f"--html={tmp_path / 'a.html'}", f"--svg={tmp_path / 'a.svg'}")
     assert all(case in (tmp_path / "a.html").read_text() for case in _CASES)
-
-
-@pytest.mark.skipif(compare_py.find() is None, reason="Google Benchmark's compare.py is not installed")
-@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-def test_the_named_compare_py_command_works(name: str, run: Path, report: Report) -> None:
-    command = report.named_command(run / name, run / name)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(_CASES[0]) >= 2
-    assert _CASES[1] not in done.stdout
