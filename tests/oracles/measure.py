@@ -3,7 +3,6 @@
 """Measurements for an idle machine. No test asserts their figures.
 
   roofs      the measured roofs over what AVX-512 loops written by hand reach
-  shares     native bandwidth kernels over the roof measured between their samples, in many processes
   spread     p95/p5 over processes of roofbench's medians and of plain Google Benchmark's means of the same steps
   stopwatch  the figures of `generate` over the seconds outside of the process
   profiles   the share of a profiled step in operators and kernels, for every family on one thread
@@ -15,9 +14,7 @@ Exit status 1: a figure is beyond its limit. 77: this machine cannot measure it.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -77,51 +74,6 @@ def roofs(given: argparse.Namespace) -> bool:
     for roof, values in ratios.items():
         print(f"{summary(values)}   {roof}")
     return all(statistics.median(values) >= given.limit for values in ratios.values())
-
-
-MOST_SHARE = 1.05  # kMostShare of lib/run/measuring.cc
-NATIVE = (
-    "gather_gemv/impl:native/precision:(bf16|int8)/n:(4096|8192)",
-    "gemv/impl:native/precision:(bf16|int8)/n:(4096|8192)",
-    "adamw/impl:native/parameters:10000000",
-    "(layer_norm|rms_norm|softmax)/impl:native/dtype:(bf16|fp32)/d:4096",
-    "gelu/impl:native/dtype:(bf16|fp32)/elements:16777216",
-    "(silu_mul|rope)/impl:native/.*",
-)
-
-
-@contextlib.contextmanager
-def loops(count: int) -> Iterator[None]:
-    """Programs that each keep a processor busy."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-
-
-def shares(given: argparse.Namespace) -> bool:
-    """Medians are judged; with --busy, the shares that the program does not leave out as disturbed."""
-    found: dict[str, list[float]] = {}
-    reported: dict[str, list[float]] = {}
-    with loops(len(os.sched_getaffinity(0)) if given.busy else 0), tempfile.TemporaryDirectory() as folder:
-        for run in range(given.runs):
-            journal = Path(folder) / f"{run}.jsonl"
-            flags = (f"--benchmark_filter={given.filter}", "--suite=standard", "--check=off")
-            measured(given.bin / "roofbench", *flags, f"--max_time={given.seconds}", f"--journal={journal}")
-            for line in map(json.loads, journal.read_text().splitlines()[1:]):
-                if ratios := line.get("roof", {}).get("ratios"):
-                    found.setdefault(line["name"], []).append(statistics.median(ratios))
-                    if "roof" in line["counters"]:
-                        reported.setdefault(line["name"], []).append(found[line["name"]][-1])
-    print(f"{'median':>8} {'least':>8} {'most':>8}  left out   of {given.runs} runs")
-    for name, values in found.items():
-        print(f"{summary(values)} {len(values) - len(reported.get(name, [])):9}   {name}")
-    if given.busy:
-        return all(max(values) <= MOST_SHARE for values in reported.values())
-    return all(statistics.median(values) <= given.limit for values in found.values())
 
 
 # The step in plain Google Benchmark, and the case of the suite.
@@ -271,13 +223,6 @@ def main() -> int:
         threads=(0, "0: all"),
         limit=(0.95, "lowest median ratio that passes"),
     )
-    verb(
-        shares,
-        filter=(f"^({'|'.join(NATIVE)})$", "the cases, of suite standard"),
-        runs=(20, "processes"),
-        seconds=(0.1, "of samples per case"),
-        limit=(1.03, "highest median share that passes"),
-    ).add_argument("--busy", action="store_true", help="while a loop keeps each processor busy")
     verb(spread, processes=(20, "of each side"))
     verb(
         stopwatch,
