@@ -173,7 +173,7 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     ),
     "journal_deep_and_cut": (_line_text() + '{"name": ' + "[" * 300_000, "nested"),
     **{
-        f"journal_{field}_{kind}": (_line_text(**{field: value}), field)
+        f"journal_{field}_{kind}": (_line_text("", "", **{field: value}), field)
         for kind, samples in (("empty", []), ("negative", [1.0, -1e-9]), ("below_zero", [-5e-324]))
         for field, value in (("samples_s", samples), ("phase_samples_s", {"forward": [1.0], "backward": samples}))
     },
