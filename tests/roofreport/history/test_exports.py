@@ -105,35 +105,22 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def _fields(**fields: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": fields, "additionalProperties": False}
+def _fields(texts: str, **fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": dict.fromkeys(texts.split(), _TEXT) | fields, "additionalProperties": False}
 
 
+_COUNTS = dict.fromkeys(("cpu_count", "avail_mem_in_gb", "gpu_count", "avail_gpu_mem_in_gb"), _UINT32)
 # The columns that a record may fill, from clickhouse_db_schema/oss_ci_benchmark_v3/schema.sql of pytorch/test-infra.
 _V3 = _fields(
+    "head_sha",
     timestamp=_UINT64,
     schema_version={"const": "v3"},
-    head_sha=_TEXT,
-    runners=_list(
-        _fields(
-            name=_TEXT,
-            type=_TEXT,
-            cpu_info=_TEXT,
-            cpu_count=_UINT32,
-            mem_info=_TEXT,
-            avail_mem_in_gb=_UINT32,
-            gpu_info=_TEXT,
-            gpu_count=_UINT32,
-            gpu_mem_info=_TEXT,
-            avail_gpu_mem_in_gb=_UINT32,
-            extra_info=_MAP,
-        )
-    ),
-    benchmark=_fields(name=_TEXT, mode=_TEXT, dtype=_TEXT, extra_info=_MAP),
-    model=_fields(name=_TEXT, type=_TEXT, backend=_TEXT, origins=_list(_TEXT), extra_info=_MAP),
+    runners=_list(_fields("name type cpu_info mem_info gpu_info gpu_mem_info", **_COUNTS, extra_info=_MAP)),
+    benchmark=_fields("name mode dtype", extra_info=_MAP),
+    model=_fields("name type backend", origins=_list(_TEXT), extra_info=_MAP),
     inputs=_MAP,
-    dependencies=_fields(pytorch=_fields(repo=_TEXT, branch=_TEXT, sha=_TEXT, version=_TEXT, extra_info=_MAP)),
-    metric=_fields(name=_TEXT, benchmark_values=_list(_FLOAT32), target_value=_FLOAT32, extra_info=_MAP),
+    dependencies=_fields("", pytorch=_fields("repo branch sha version", extra_info=_MAP)),
+    metric=_fields("name", benchmark_values=_list(_FLOAT32), target_value=_FLOAT32, extra_info=_MAP),
 )
 
 
