@@ -89,12 +89,13 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
     context.emplace_back("nvml", absl::StrCat("not available: ", nvml_missing_));
     return context;
   }
-  context.emplace_back("gpu_driver", nvml_->DriverVersion());
-  if (const auto watts = nvml_->PowerLimitWatts()) {
+  const hardware::NvmlFacts driver = nvml_->Facts();
+  context.emplace_back("gpu_driver", driver.driver_version);
+  if (const auto watts = driver.power_limit_watts) {
     context.emplace_back("gpu_power_limit_watts", absl::StrFormat("%.6g", *watts));
   }
   if (idle_watts_) context.emplace_back("gpu_idle_watts", absl::StrFormat("%.6g", *idle_watts_));
-  if (const auto hertz = nvml_->MaxSmHertz()) {
+  if (const auto hertz = driver.max_sm_hertz) {
     context.emplace_back("gpu_max_clock_mhz", absl::StrFormat("%.6g", *hertz / 1e6));
   }
   for (const hardware::Disturbance& one : hardware::GpuDisturbances(*nvml_)) context.emplace_back(one.fact, one.value);

@@ -117,22 +117,18 @@ std::string OfMost(std::optional<double> now, std::optional<double> most) {
 }
 
 // Clocks below the default are steady and slow: results compare with one another, but not with a datasheet.
-Disturbance ChosenClock(const Nvml& nvml) {
-  const std::optional<double> chosen = nvml.ChosenSmHertz();
-  const std::optional<double> usual = nvml.DefaultSmHertz();
+Disturbance ChosenClock(std::optional<double> chosen, std::optional<double> usual) {
   return {"gpu_chosen_clock", chosen && chosen == usual ? "default" : OfMost(chosen, usual)};
 }
 
-Disturbance Partitions(const Nvml& nvml) {
-  const std::optional<bool> partitioned = nvml.IsPartitioned();
+Disturbance Partitions(std::optional<bool> partitioned) {
   return {
       "gpu_mig", OnOff(partitioned),
       partitioned.value_or(false) ? "a part of the GPU is measured, against the whole: nvidia-smi -mig 0 (root)" : ""};
 }
 
 // This process is one of them; its number may be that of another namespace.
-Disturbance OtherProcesses(const Nvml& nvml) {
-  const std::optional<int> processes = nvml.Processes();
+Disturbance OtherProcesses(std::optional<int> processes) {
   if (!processes) return {"gpu_other_processes", kUnknown};
   const int others = std::max(0, *processes - 1);
   return {"gpu_other_processes", std::to_string(others), others > 0 ? "end them (nvidia-smi shows them)" : ""};
@@ -164,13 +160,14 @@ std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string&
 
 std::vector<Disturbance> GpuDisturbances(const Nvml& nvml) {
   const NvmlReading reading = nvml.Read();
-  return {Persistence(nvml.IsPersistent()),
-          {"gpu_clock", OfMost(reading.sm_hertz, nvml.MaxSmHertz())},
-          {"gpu_memory_clock", OfMost(reading.memory_hertz, nvml.MaxMemoryHertz())},
-          ChosenClock(nvml),
-          {"gpu_ecc", OnOff(nvml.CorrectsErrors())},
-          Partitions(nvml),
-          OtherProcesses(nvml),
+  const NvmlFacts facts = nvml.Facts();
+  return {Persistence(facts.is_persistent),
+          {"gpu_clock", OfMost(reading.sm_hertz, facts.max_sm_hertz)},
+          {"gpu_memory_clock", OfMost(reading.memory_hertz, facts.max_memory_hertz)},
+          ChosenClock(facts.chosen_sm_hertz, facts.default_sm_hertz),
+          {"gpu_ecc", OnOff(facts.corrects_errors)},
+          Partitions(facts.is_partitioned),
+          OtherProcesses(facts.processes),
           ClockReasons(reading)};
 }
 

@@ -140,6 +140,20 @@ struct Nvml::Library {
     return time ? std::optional(1e-9 * static_cast<double>(time->violation_ns)) : std::nullopt;
   }
 
+  std::string DriverVersion() const {
+    std::array<char, kVersionLength> text{};
+    if (driver_version == nullptr || driver_version(text.data(), kVersionLength) != 0) return "unknown";
+    text.back() = '\0';
+    return text.data();
+  }
+
+  std::optional<int> Processes() const {
+    std::array<Process, kMostProcesses> found{};
+    unsigned count = kMostProcesses;
+    if (processes == nullptr || processes(device, &count, found.data()) != 0) return std::nullopt;
+    return static_cast<int>(count);
+  }
+
   void* const handle;
   bool initialised = false;
   Handle device = nullptr;
@@ -208,50 +222,24 @@ NvmlReading Nvml::Read() const {
           .power_cap_seconds = nvml.Violation(kPolicyPower)};
 }
 
-std::string Nvml::DriverVersion() const {
-  std::array<char, kVersionLength> text{};
-  if (library_->driver_version == nullptr || library_->driver_version(text.data(), kVersionLength) != 0) {
-    return "unknown";
-  }
-  text.back() = '\0';
-  return text.data();
+NvmlFacts Nvml::Facts() const {
+  const Library& nvml = *library_;
+  const std::optional<int> persistence = nvml.Ask<int>(nvml.persistence);
+  return {.driver_version = nvml.DriverVersion(),
+          .power_limit_watts = nvml.AskScaled(1e-3, nvml.power_limit),
+          .max_sm_hertz = nvml.AskScaled(1e6, nvml.max_clock_info, kClockSm),
+          .max_memory_hertz = nvml.AskScaled(1e6, nvml.max_clock_info, kClockMemory),
+          .chosen_sm_hertz = nvml.AskScaled(1e6, nvml.chosen_clock, kClockSm),
+          .default_sm_hertz = nvml.AskScaled(1e6, nvml.default_clock, kClockSm),
+          .is_persistent = persistence ? std::optional(*persistence != 0) : std::nullopt,
+          .corrects_errors = nvml.Mode(nvml.ecc_mode),
+          .is_partitioned = nvml.Mode(nvml.mig_mode),
+          .processes = nvml.Processes()};
 }
 
 std::optional<double> Nvml::Joules() const {
   const std::optional<uint64_t> millijoules = library_->Ask<uint64_t>(library_->total_energy);
   return millijoules ? std::optional(1e-3 * static_cast<double>(*millijoules)) : std::nullopt;
-}
-
-std::optional<bool> Nvml::IsPersistent() const {
-  const std::optional<int> mode = library_->Ask<int>(library_->persistence);
-  return mode ? std::optional(*mode != 0) : std::nullopt;
-}
-
-std::optional<double> Nvml::PowerLimitWatts() const { return library_->AskScaled(1e-3, library_->power_limit); }
-
-std::optional<bool> Nvml::CorrectsErrors() const { return library_->Mode(library_->ecc_mode); }
-
-std::optional<bool> Nvml::IsPartitioned() const { return library_->Mode(library_->mig_mode); }
-
-std::optional<int> Nvml::Processes() const {
-  std::array<Process, kMostProcesses> found{};
-  unsigned count = kMostProcesses;
-  if (library_->processes == nullptr || library_->processes(library_->device, &count, found.data()) != 0) {
-    return std::nullopt;
-  }
-  return static_cast<int>(count);
-}
-
-std::optional<double> Nvml::MaxSmHertz() const { return library_->AskScaled(1e6, library_->max_clock_info, kClockSm); }
-
-std::optional<double> Nvml::MaxMemoryHertz() const {
-  return library_->AskScaled(1e6, library_->max_clock_info, kClockMemory);
-}
-
-std::optional<double> Nvml::ChosenSmHertz() const { return library_->AskScaled(1e6, library_->chosen_clock, kClockSm); }
-
-std::optional<double> Nvml::DefaultSmHertz() const {
-  return library_->AskScaled(1e6, library_->default_clock, kClockSm);
 }
 
 }  // namespace roofbench::hardware

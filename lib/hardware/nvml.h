@@ -32,6 +32,20 @@ struct NvmlReading {
   std::optional<double> power_cap_seconds;  // seconds of slowdown for the power limit
 };
 
+// How the GPU is set up. nullopt as above.
+struct NvmlFacts {
+  std::string driver_version;               // "unknown" if it does not report one
+  std::optional<double> power_limit_watts;  // the enforced limit
+  std::optional<double> max_sm_hertz;
+  std::optional<double> max_memory_hertz;
+  std::optional<double> chosen_sm_hertz;   // the clock that applications get: set by a user, or the default
+  std::optional<double> default_sm_hertz;  // of applications
+  std::optional<bool> is_persistent;       // the driver stays loaded between programs
+  std::optional<bool> corrects_errors;     // ECC
+  std::optional<bool> is_partitioned;      // MIG
+  std::optional<int> processes;            // with a context on the GPU, this one included if it has one
+};
+
 // Whether the GPU was slowed down for heat or capped by the power limit at the moment of the reading.
 bool IsThermal(const NvmlReading& reading);
 bool IsPowerCapped(const NvmlReading& reading);
@@ -53,18 +67,8 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   NvmlReading Read() const;
-  std::string DriverVersion() const;              // "unknown" if it does not report one
-  std::optional<double> PowerLimitWatts() const;  // the enforced limit
-  std::optional<double> MaxSmHertz() const;
-  std::optional<double> MaxMemoryHertz() const;
-  std::optional<double> ChosenSmHertz() const;   // the clock that applications get: set by a user, or the default
-  std::optional<double> DefaultSmHertz() const;  // of applications
-  std::optional<double> Joules() const;          // used since the driver was loaded (Volta and later)
-  std::optional<bool> IsPersistent() const;      // the driver stays loaded between programs
-  std::optional<bool> CorrectsErrors() const;    // ECC
-  std::optional<bool> IsPartitioned() const;     // MIG
-  // Processes with a context on the GPU, this one included if it has one.
-  std::optional<int> Processes() const;
+  NvmlFacts Facts() const;
+  std::optional<double> Joules() const;  // used since the driver was loaded (Volta and later)
 
  private:
   struct Library;

@@ -39,11 +39,7 @@ TEST_F(NvmlTest, ReadsInSiUnits) {
   EXPECT_THAT(reading.watts, Optional(testing::DoubleNear(698.5, 1e-9)));
   EXPECT_THAT(reading.thermal_seconds, Optional(testing::DoubleNear(0.04, 1e-12)));
   EXPECT_THAT(reading.power_cap_seconds, Optional(testing::DoubleNear(2.5, 1e-12)));
-  EXPECT_EQ(nvml->DriverVersion(), "580.65.06");
-  EXPECT_THAT(nvml->PowerLimitWatts(), Optional(700.0));
-  EXPECT_THAT(nvml->MaxSmHertz(), Optional(1980e6));
   EXPECT_THAT(nvml->Joules(), Optional(testing::DoubleNear(1234.5, 1e-9)));
-  EXPECT_THAT(nvml->IsPersistent(), Optional(true));
 }
 
 // Before Ampere the driver has no such field, and the plain query is of the moment.
@@ -59,15 +55,20 @@ TEST_F(NvmlTest, ReadsThePowerOfTheMomentWhereTheGpuReportsIt) {
 TEST_F(NvmlTest, KnowsWhatElseSetsTheSpeed) {
   const auto nvml = Open();
   ASSERT_NE(nvml, nullptr) << why_;
-  EXPECT_THAT(nvml->MaxMemoryHertz(), Optional(3201e6));
-  EXPECT_THAT(nvml->CorrectsErrors(), Optional(true)) << "now, not after the next start";
-  EXPECT_THAT(nvml->IsPartitioned(), Optional(false));
   setenv("FAKE_NVML_SET_CLOCK", "1", 1);
-  EXPECT_THAT(nvml->ChosenSmHertz(), Optional(1410e6));
-  EXPECT_THAT(nvml->DefaultSmHertz(), Optional(1980e6));
-  EXPECT_THAT(nvml->Processes(), Optional(1));
+  const NvmlFacts facts = nvml->Facts();
+  EXPECT_EQ(facts.driver_version, "580.65.06");
+  EXPECT_THAT(facts.power_limit_watts, Optional(700.0));
+  EXPECT_THAT(facts.max_sm_hertz, Optional(1980e6));
+  EXPECT_THAT(facts.max_memory_hertz, Optional(3201e6));
+  EXPECT_THAT(facts.chosen_sm_hertz, Optional(1410e6));
+  EXPECT_THAT(facts.default_sm_hertz, Optional(1980e6));
+  EXPECT_THAT(facts.is_persistent, Optional(true));
+  EXPECT_THAT(facts.corrects_errors, Optional(true)) << "now, not after the next start";
+  EXPECT_THAT(facts.is_partitioned, Optional(false));
+  EXPECT_THAT(facts.processes, Optional(1));
   setenv("FAKE_NVML_PROCESSES", "1000", 1);
-  EXPECT_EQ(nvml->Processes(), std::nullopt) << "the list does not fit";
+  EXPECT_EQ(nvml->Facts().processes, std::nullopt) << "the list does not fit";
 }
 
 TEST_F(NvmlTest, DistinguishesHeatFromPower) {
