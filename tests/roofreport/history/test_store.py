@@ -109,13 +109,6 @@ def test_names_may_be_long_and_of_any_characters(store: Store, tmp_path: Path) -
     assert list(faults(store)) == []
 
 
-def test_a_history_of_an_earlier_program_takes_long_names_too(postgres_where: str, tmp_path: Path) -> None:
-    with open_store(postgres_where, create=True) as store, store.database.writing() as connection:
-        connection.exec_driver_sql("ALTER TABLE roofbench_layouts ADD UNIQUE (names)")
-    with open_store(postgres_where, create=True) as store:
-        assert store.add_file(_with_many_names(tmp_path)[0]).is_new
-
-
 @pytest.mark.parametrize(
     ("changed", "new_machine", "new_toolchain"),
     [

@@ -219,7 +219,6 @@ def _postgresql(url: URL, create: bool) -> Database:
     if create:
         with database.writing() as connection:
             _make(connection)
-            _without_index(connection)
     with database.reading() as connection:
         if not inspect(connection).has_table(tables.meta.name):
             raise database.refused("there is no history yet; tools/report history add RESULT makes one")
@@ -238,13 +237,6 @@ def _make(connection: Connection) -> None:
         connection.exec_driver_sql(f"PRAGMA application_id = {tables.APPLICATION_ID}")
     tables.metadata.create_all(connection)
     connection.execute(tables.meta.insert().values(key=VERSION_KEY, value=str(tables.VERSION)))
-
-
-def _without_index(connection: Connection) -> None:
-    """Earlier programs indexed the names of counters, of which PostgreSQL takes 2,704 bytes. Only their owner may."""
-    for found in inspect(connection).get_unique_constraints(tables.layouts.name):
-        with suppress(DBAPIError), connection.begin_nested():
-            connection.exec_driver_sql(f'ALTER TABLE {tables.layouts.name} DROP CONSTRAINT "{found["name"]}"')
 
 
 def version_of(connection: Connection) -> str:
