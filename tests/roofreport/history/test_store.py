@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from builders import GEMV, MATMUL, error_row, header, journal_text, line, row, scaled, write_json
 from roofreport.history.keeping import faults
-from roofreport.history.store import Store, open_store
+from roofreport.history.store import Store
 from roofreport.io.result import State
 
 
