@@ -4,13 +4,11 @@
 
 #include <nanobind/nanobind.h>
 
-#include <array>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "lib/results/outcome.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench::python {
@@ -20,26 +18,18 @@ void BindComparison(nanobind::module_& core);
 void BindMachine(nanobind::module_& core);
 void BindResults(nanobind::module_& core);
 
-// A wrong argument, which Python sees as a ValueError: "dtype 'half': expected fp32, tf32, …".
+// The row of a table that Python names. Python sees a wrong name as a ValueError: "dtype 'half': expected fp32, tf32,
+// …".
 template <typename Rows, typename NameOf = std::identity>
-[[noreturn]] void RefuseName(std::string_view what, std::string_view given, const Rows& rows, NameOf name = {}) {
-  std::string text = std::string(what) + " '" + std::string(given) + "': expected ";
-  for (bool first = true; const auto& row : rows) {
-    text.append(first ? "" : ", ").append(std::invoke(name, row));
-    first = false;
+const auto& RowNamed(std::string_view what, std::string_view given, const Rows& rows, NameOf name = {}) {
+  std::string known;
+  for (const auto& row : rows) {
+    if (std::invoke(name, row) == given) return row;
+    known.append(known.empty() ? "" : ", ").append(std::invoke(name, row));
   }
-  throw std::invalid_argument(text);
+  throw std::invalid_argument(std::string(what) + " '" + std::string(given) + "': expected " + known);
 }
 
 workload::Dtype DtypeNamed(std::string_view name);
-
-// The samples of a Python callable.
-struct Measurement {
-  Outcome outcome;
-  std::string impossible = {};                 // why the step cannot have done its work; empty: it can
-  nanobind::object raised = nanobind::none();  // the exception that ended it after the first chunk of samples
-  nanobind::object last_result = nanobind::none();
-  double page_faults = 0;  // of a call, with what precedes it
-};
 
 }  // namespace roofbench::python

@@ -22,7 +22,7 @@ using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 template <typename Element>
 std::span<const Element> ElementsOf(const Array& array) {
   if (array.dtype() != nb::dtype<Element>()) {
-    throw std::invalid_argument("mismatch compares with arrays of float64, or with tolerance 0 of int64");
+    throw std::invalid_argument("mismatch compares with arrays of float64");
   }
   return {static_cast<const Element*>(array.data()), array.size()};
 }
@@ -37,27 +37,9 @@ void AddTo(workload::Comparison& comparison, std::span<const float> actual, std:
   }
 }
 
-std::string MismatchOfIntegers(std::span<const int64_t> result, std::span<const int64_t> reference,
-                               const std::string& what) {
-  int64_t wrong = 0;
-  std::size_t first = 0;
-  for (std::size_t i = result.size(); i-- > 0;) {
-    if (result[i] == reference[i]) continue;
-    ++wrong;
-    first = i;
-  }
-  if (wrong == 0) return "";
-  return "wrong " + what + ": " + std::to_string(wrong) + " of " + std::to_string(result.size()) +
-         " elements are off, the first (element " + std::to_string(first) + ") is " + std::to_string(result[first]) +
-         " where the reference has " + std::to_string(reference[first]);
-}
-
 std::string MismatchOf(const Array& result, const Array& reference, double tolerance, const std::string& what) {
   if (!(tolerance >= 0)) throw std::invalid_argument("a negative tolerance");
   if (result.size() != reference.size()) throw std::invalid_argument("mismatch compares arrays of one shape");
-  if (tolerance == 0 && reference.dtype() == nb::dtype<int64_t>()) {
-    return MismatchOfIntegers(ElementsOf<int64_t>(result), ElementsOf<int64_t>(reference), what);
-  }
   const std::span<const double> expected = ElementsOf<double>(reference);
   workload::Comparison comparison(tolerance, workload::FiniteSquares(expected), static_cast<int64_t>(expected.size()));
   if (result.dtype() == nb::dtype<float>()) {
@@ -85,7 +67,7 @@ void BindComparison(nb::module_& core) {
   core.def("mismatch", MismatchOf, "result"_a, "reference"_a, "tolerance"_a, nb::kw_only(), "what"_a = "result",
            nb::sig("def mismatch(result: object, reference: object, tolerance: float, *, what: str = 'result') -> str"),
            "Why the result is wrong, or \"\". C-contiguous buffers of float64 and of one shape; the result may be "
-           "float32. With tolerance 0, buffers of int64 are compared exactly");
+           "float32");
 }
 
 }  // namespace roofbench::python

@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -26,12 +26,12 @@ namespace roofbench::python {
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using namespace std::literals;
 using workload::Cost;
 using workload::Operation;
 
 workload::Dtype DtypeNamed(std::string_view name) {
-  if (const auto dtype = workload::ParseDtype(name)) return *dtype;
-  RefuseName("dtype", name, workload::kDtypes, [](workload::Dtype dtype) { return workload::Name(dtype); });
+  return RowNamed("dtype", name, workload::kDtypes, [](workload::Dtype dtype) { return workload::Name(dtype); });
 }
 
 namespace {
@@ -65,8 +65,7 @@ FlopsByName FlopsOf(const Cost& cost) {
 }
 
 workload::WeightFormat FormatNamed(const std::string& name) {
-  if (const auto format = workload::ParseWeightFormat(name)) return *format;
-  RefuseName("precision", name, workload::kWeightFormats, [](workload::WeightFormat format) { return Name(format); });
+  return RowNamed("precision", name, workload::kWeightFormats, [](workload::WeightFormat one) { return Name(one); });
 }
 
 void Set(double& field, double value) { field = value; }
@@ -74,43 +73,31 @@ void Set(workload::Dtype& field, const std::string& name) { field = DtypeNamed(n
 void Set(workload::WeightFormat& field, const std::string& name) { field = FormatNamed(name); }
 
 // What Python gives for a field of an operator: a number, or the name of a dtype or a format.
-template <typename>
-struct Given;
-template <typename Op, typename Field>
-struct Given<Field Op::*> {
-  using Type = std::conditional_t<std::is_same_v<Field, double>, double, std::string>;
-};
-template <auto kField>
-using GivenFor = typename Given<decltype(kField)>::Type;
-
-Cost CostOf(const Operation& operation) { return workload::InOperands(operation); }
-Cost CostOf(const Cost& cost) { return cost; }
+template <typename Op, auto kField>
+using Given = std::conditional_t<std::is_same_v<decltype(kField), double Op::*>, double, std::string>;
 
 // A function whose arguments are fields of an operator. The other fields are those of `base`.
 template <auto... kFields, typename Op, typename Work, typename... Extra>
 void Formula(nb::module_& core, const char* name, Op base, Work work, const Extra&... extra) {
-  const auto formula = [base, work](GivenFor<kFields>... given) {
+  const auto formula = [base, work](Given<Op, kFields>... given) {
     Op op = base;
     (Set(op.*kFields, given), ...);
-    return CostOf(std::invoke(work, op));
+    return std::invoke(work, op);
   };
   core.def(name, formula, extra...);
 }
 
 bool IsBackward(const std::string& direction) {
-  if (direction != "forward" && direction != "backward") {
-    RefuseName("direction", direction, std::array{"forward", "backward"});
-  }
-  return direction == "backward";
+  return RowNamed("direction", direction, std::to_array({"forward", "backward"})) == "backward"sv;
 }
 
 // The same of an operator that has a gradient.
 template <auto... kFields, typename Op, typename... Extra>
 void Directed(nb::module_& core, const char* name, Op base, const Extra&... extra) {
-  const auto formula = [base](GivenFor<kFields>... given, const std::string& direction) {
+  const auto formula = [base](Given<Op, kFields>... given, const std::string& direction) {
     Op op = base;
     (Set(op.*kFields, given), ...);
-    return CostOf(IsBackward(direction) ? op.Backward() : op.Forward());
+    return workload::InOperands(IsBackward(direction) ? op.Backward() : op.Forward());
   };
   core.def(name, formula, extra..., nb::kw_only(), "direction"_a = "forward", "direction: forward, backward");
 }
@@ -131,21 +118,17 @@ Cost AttentionCost(double queries, double keys, double head_dim, const std::stri
 
 Cost TrainingCost(const std::string& size, double batch, double context, const std::string& compute,
                   const std::string& storage, const std::string& mode) {
-  const auto shape = workload::FindTransformer(size);
-  if (!shape) RefuseName("size", size, workload::kTransformerPresets, &workload::TransformerPreset::name);
   constexpr std::array kModes = {"inference", "forward", "forward_backward", "step"};
-  const auto found = std::find(kModes.begin(), kModes.end(), mode);
-  if (found == kModes.end()) RefuseName("mode", mode, kModes);
-  workload::TransformerTraining training{.shape = *shape, .batch = batch, .context = context};
+  const auto& shape = RowNamed("size", size, workload::kTransformerPresets, &workload::TransformerPreset::name).shape;
+  workload::TransformerTraining training{.shape = shape, .batch = batch, .context = context};
   training.compute = DtypeNamed(compute);
   training.storage = DtypeNamed(storage);
-  return training.Step(static_cast<workload::TrainingMode>(found - kModes.begin()));
+  return training.Step(static_cast<workload::TrainingMode>(&RowNamed("mode", mode, kModes) - kModes.data()));
 }
 
 workload::StoredDecoder DecoderNamed(const std::string& model, const std::string& precision) {
-  const workload::DecoderPreset* const preset = workload::FindDecoderPreset(model);
-  if (preset == nullptr) RefuseName("model", model, workload::DecoderPresets(), &workload::DecoderPreset::name);
-  return {.shape = preset->shape, .format = FormatNamed(precision)};
+  const auto& preset = RowNamed("model", model, workload::DecoderPresets(), &workload::DecoderPreset::name);
+  return {.shape = preset.shape, .format = FormatNamed(precision)};
 }
 
 }  // namespace
@@ -179,10 +162,11 @@ void BindCosts(nb::module_& core) {
   using workload::AdamW, workload::Embedding, workload::Gelu, workload::Gemm, workload::Gemv, workload::Mlp;
   using workload::CopyStream, workload::CrossEntropy, workload::ReadStream, workload::Softmax;
   using workload::LlmInt8Linear, workload::Norm, workload::NormKind, workload::Rope, workload::SiluMul;
-  Formula<&Gemm::m, &Gemm::n, &Gemm::k, &Gemm::dtype>(core, "matmul", Gemm(), &Gemm::Forward, "m"_a, "n"_a, "k"_a,
+  Formula<&Gemm::m, &Gemm::n, &Gemm::k, &Gemm::dtype>(core, "matmul", Gemm(), &Gemm::ForwardCost, "m"_a, "n"_a, "k"_a,
                                                       "dtype"_a, "C[m,n] = A[m,k] · B[k,n]");
   Formula<&Gemv::n, &Gemv::k, &Gemv::format, &Gemv::group, &Gemv::batch>(
-      core, "gemv", Gemv(), &Gemv::Forward, "n"_a, "k"_a, "precision"_a, nb::kw_only(), "group"_a = 64, "batch"_a = 1,
+      core, "gemv", Gemv(), &Gemv::ForwardCost, "n"_a, "k"_a, "precision"_a, nb::kw_only(), "group"_a = 64,
+      "batch"_a = 1,
       "y = W[n,k] · x; precision is a weight format: fp32, bf16, fp16, int8, int4 (in groups), llm_int8, fp8");
   core.def(
       "gather_gemv",
@@ -211,12 +195,13 @@ void BindCosts(nb::module_& core) {
       "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(), "gradient"_a = false,
       "The loss over logits [rows, cols], alone or with its gradient in one pass");
   Directed<&Gelu::elements, &Gelu::dtype>(core, "gelu", Gelu(), "elements"_a, "dtype"_a);
-  Formula<&SiluMul::elements, &SiluMul::dtype>(core, "silu_mul", SiluMul(), &SiluMul::Forward, "elements"_a, "dtype"_a);
-  Formula<&Rope::heads, &Rope::tokens, &Rope::head_dim, &Rope::dtype>(core, "rope", Rope(), &Rope::Forward, "heads"_a,
-                                                                      "tokens"_a, "head_dim"_a, "dtype"_a);
+  Formula<&SiluMul::elements, &SiluMul::dtype>(core, "silu_mul", SiluMul(), &SiluMul::ForwardCost, "elements"_a,
+                                               "dtype"_a);
+  Formula<&Rope::heads, &Rope::tokens, &Rope::head_dim, &Rope::dtype>(core, "rope", Rope(), &Rope::ForwardCost,
+                                                                      "heads"_a, "tokens"_a, "head_dim"_a, "dtype"_a);
   Formula<&Embedding::vocabulary, &Embedding::tokens, &Embedding::cols, &Embedding::dtype>(
       core, "embedding", Embedding(), &Embedding::ForwardCost, "vocabulary"_a, "tokens"_a, "cols"_a, "dtype"_a);
-  Formula<&AdamW::parameters>(core, "adamw", AdamW(), &AdamW::Step, "parameters"_a, "A step over fp32 parameters");
+  Formula<&AdamW::parameters>(core, "adamw", AdamW(), &AdamW::StepCost, "parameters"_a, "A step over fp32 parameters");
   Formula<&ReadStream::bytes>(core, "read", ReadStream(), &ReadStream::Cost, "size"_a);
   Formula<&CopyStream::bytes>(core, "copy", CopyStream(), &CopyStream::Cost, "size"_a,
                               "Reads `size` bytes and writes as many elsewhere");

@@ -14,12 +14,15 @@
 #include "lib/base/files.h"
 #include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/conditions/conditions_watch.h"
+#include "lib/hardware/datasheet.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 #include "lib/hardware/roofs/roof_gauge.h"
 #include "lib/kernels/threading/thread_pool.h"
+#include "lib/results/counters.h"
 #include "lib/results/evaluation.h"
+#include "lib/results/journal_line.h"
 #include "lib/results/kept_roofs.h"
 #include "lib/timing/sampler.h"
 #include "python/bindings/bindings.h"
@@ -32,39 +35,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using workload::Cost;
 
-using AddressRange = std::pair<std::uintptr_t, std::size_t>;
-
 constexpr char kKind[] = "cpu";
-
-std::vector<hardware::MemoryRange> RangesOf(const std::vector<AddressRange>& ranges) {
-  std::vector<hardware::MemoryRange> found;
-  for (const auto& [address, bytes] : ranges) found.push_back({reinterpret_cast<const std::byte*>(address), bytes});
-  return found;
-}
-
-// Calls the function. A result lives until the next call, which may have its memory.
-class PythonStep {
- public:
-  PythonStep(nb::callable function, nb::tuple arguments)
-      : function_(std::move(function)), arguments_(std::move(arguments)) {}
-
-  void Run() {
-    ++calls_;
-    last_result_ = nb::none();
-    PyObject* const result = PyObject_Call(function_.ptr(), arguments_.ptr(), nullptr);
-    if (result == nullptr) throw nb::python_error();
-    last_result_ = nb::steal(result);
-  }
-
-  const nb::object& last_result() const { return last_result_; }
-  int64_t calls() const { return calls_; }
-
- private:
-  const nb::callable function_;
-  const nb::tuple arguments_;
-  nb::object last_result_ = nb::none();
-  int64_t calls_ = 0;
-};
 
 int64_t PageFaults() {
   rusage usage{};
@@ -84,8 +55,6 @@ class Machine {
         facts_(hardware::ReadCpuFacts()),
         meter_(facts_, threads_),
         evictor_(facts_.LastLevelCacheBytes(), threads_) {}
-
-  bool Supports(const std::string& dtype) const { return facts_.Supports(DtypeNamed(dtype)); }
 
   nb::dict Context() const {
     nb::dict context;
@@ -136,15 +105,14 @@ class Machine {
   }
 
   void AddComputeProbe(const std::string& dtype, const std::string& probe, double flops, const nb::callable& step) {
+    if (!facts_.Supports(DtypeNamed(dtype))) return;
     meter_.AddComputeProbe(DtypeNamed(dtype), probe, hardware::MedianOfSteps(flops, [step] { step(); }));
   }
 
-  Measurement Sample(const nb::callable& function, const nb::tuple& arguments, const std::optional<Cost>& cost,
-                     bool cold, const std::optional<timing::SampleOptions>& options,
-                     const std::optional<nb::callable>& before_step, const std::optional<nb::callable>& interrupted) {
-    Measurement measurement;
-    Outcome& outcome = measurement.outcome;
-    outcome.cost = cost.value_or(Cost());
+  nb::tuple Sample(const nb::callable& function, const nb::tuple& arguments, const std::optional<Cost>& cost, bool cold,
+                   const std::optional<timing::SampleOptions>& options, const std::optional<nb::callable>& before_step,
+                   const std::optional<nb::callable>& interrupted) {
+    Outcome outcome = {.cost = cost.value_or(Cost())};
     timing::SampleOptions sampling = options.value_or(timing::SampleOptions());
     const bool has_roof = cost && sampling.roof_share > 0;
     const auto cache = cold ? hardware::CacheState::kCold : hardware::CacheState::kWarm;
@@ -153,16 +121,28 @@ class Machine {
       CalibrateFor(*cost);
       gauge = gauges_.For(*cost, cache, meter_);
     }
-    PythonStep step(function, arguments);
+    int64_t calls = 0;
+    nb::object last_result = nb::none();  // lives until the next call, which may have its memory
+    const auto call = [&] {
+      ++calls;
+      last_result = nb::none();
+      PyObject* const result = PyObject_Call(function.ptr(), arguments.ptr(), nullptr);
+      if (result == nullptr) throw nb::python_error();
+      last_result = nb::steal(result);
+    };
     double modified = 0;
     if (before_step) {
       const auto prepare = [&] {
-        return RangesOf(nb::cast<std::vector<AddressRange>>((*before_step)(step.last_result())));
+        using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
+        std::vector<hardware::MemoryRange> ranges;
+        for (const auto& [address, bytes] : nb::cast<Memory>((*before_step)(last_result))) {
+          ranges.push_back({reinterpret_cast<const std::byte*>(address), bytes});
+        }
+        return ranges;
       };
       if (has_roof) {
-        step.Run();  // has the memory of its result from now on
-        modified = evictor_.ModifiedBytesOf([&] { step.Run(); }, prepare(), cost->BytesWritten() + cost->BytesUpdated(),
-                                            clock_);
+        call();  // its result has memory from now on
+        modified = evictor_.ModifiedBytesOf(call, prepare(), cost->BytesWritten() + cost->BytesUpdated(), clock_);
       }
       sampling.before_step = [this, &modified, prepare] {
         if (const auto ranges = prepare(); !ranges.empty()) evictor_.EvictAndRefill(ranges, modified);
@@ -173,23 +153,22 @@ class Machine {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       return interrupted && nb::cast<bool>((*interrupted)());
     };
-    const int64_t calls = step.calls();
+    calls = 0;
     const int64_t faults = PageFaults();
+    nb::object raised = nb::none();
     try {
       timing::TakeSamples(
-          clock_, [&step](timing::PhaseMarker&) { step.Run(); }, /*phases=*/0, gauge.probe, sampling, outcome.samples);
+          clock_, [&call](timing::PhaseMarker&) { call(); }, /*phases=*/0, gauge.probe, sampling, outcome.samples);
     } catch (const nb::python_error& error) {
       if (outcome.samples.seconds.empty() || !error.matches(PyExc_Exception)) throw;
-      measurement.raised = nb::borrow(error.value());
+      raised = nb::borrow(error.value());
     }
-    measurement.page_faults =
-        static_cast<double>(PageFaults() - faults) / static_cast<double>(std::max<int64_t>(1, step.calls() - calls));
+    const double page_faults =
+        static_cast<double>(PageFaults() - faults) / static_cast<double>(std::max<int64_t>(1, calls));
     outcome.conditions = watch.Finish();
-    measurement.last_result = step.last_result();
-    if (const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome); !status.ok()) {
-      measurement.impossible = std::string(status.message());
-    }
-    return measurement;
+    const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome);
+    outcome.counters = ComputeCounters({.outcome = outcome, .reference = *hardware::FindDatasheet("a100-sxm4-40gb")});
+    return nb::make_tuple(JournalLine(outcome), std::string(status.message()), page_faults, raised, last_result);
   }
 
  private:
@@ -241,9 +220,9 @@ void BindMachine(nb::module_& core) {
       .def(nb::init<int>(), "threads"_a = 0, "threads of the probes; 0: one for each processor of this process")
       .def("context", &Machine::Context, nb::sig("def context(self) -> dict[str, str]"),
            "Facts for the context of results, with the program's keys")
-      .def("supports", &Machine::Supports, "dtype"_a, "Whether the hardware has arithmetic in this precision")
       .def("add_compute_probe", &Machine::AddComputeProbe, "dtype"_a, "name"_a, "flops"_a, "step"_a,
-           "A way to the arithmetic roof, such as a library's product; call it before reuse_roofs")
+           "A way to the arithmetic roof, such as a library's product; call it before reuse_roofs. Ignored in a "
+           "precision that the hardware lacks")
       .def("reuse_roofs", &Machine::ReuseRoofs, "library"_a,
            "Takes the roofs that an earlier process kept, and keeps those of this one. `library` names the added "
            "probes with their versions: arithmetic roofs are kept for each of them")
@@ -254,7 +233,7 @@ void BindMachine(nb::module_& core) {
           "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
           "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
           "`cold` selects the roof. `interrupted` is polled between chunks. A KeyboardInterrupt passes through, and so "
-          "do other exceptions before there are samples; a later one is `raised`");
+          "do other exceptions before there are samples. Returns the fields of roofbench._measure.Sampled");
 }
 
 }  // namespace roofbench::python

@@ -20,45 +20,34 @@ using ThreadBody = FunctionRef<void(int index)>;
 const pid_t kProcess = getpid();
 
 // The functions of a libgomp that is already in the process.
-class LoadedOpenMp {
- public:
+struct OpenMp {
+  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags) = nullptr;
+  int (*thread_num)() = nullptr;
+  int (*num_threads)() = nullptr;
+
   // nullptr in a forked child, and while there is none: a later import may load it.
-  static const LoadedOpenMp* Find() {
+  static const OpenMp* Loaded() {
+    static OpenMp loaded;
     if (getpid() != kProcess) return nullptr;
-    static LoadedOpenMp found;
-    if (found.parallel_ == nullptr) found.Load();
-    return found.parallel_ == nullptr ? nullptr : &found;
+    if (loaded.parallel != nullptr) return &loaded;
+    void* const library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) return nullptr;
+    const auto load = [library]<typename Function>(Function& function, const char* name) {
+      function = reinterpret_cast<Function>(dlsym(library, name));
+      return function != nullptr;
+    };
+    const bool complete = load(loaded.thread_num, "omp_get_thread_num") &&
+                          load(loaded.num_threads, "omp_get_num_threads") && load(loaded.parallel, "GOMP_parallel");
+    return complete ? &loaded : nullptr;
   }
 
   void OnEach(int threads, ThreadBody body) const {
-    struct Region {
-      const LoadedOpenMp& openmp;
-      int threads;
-      ThreadBody body;
-    } region = {*this, threads, body};
-    parallel_(
-        [](void* data) {
-          const Region& in = *static_cast<Region*>(data);
-          // With fewer threads than asked for (a thread limit), each takes several turns.
-          for (int index = in.openmp.thread_num_(); index < in.threads; index += in.openmp.num_threads_())
-            in.body(index);
-        },
-        &region, static_cast<unsigned>(threads), 0);
+    auto share = [&] {
+      // With fewer threads than asked for (a thread limit), each takes several turns.
+      for (int index = thread_num(); index < threads; index += num_threads()) body(index);
+    };
+    parallel([](void* data) { (*static_cast<decltype(share)*>(data))(); }, &share, static_cast<unsigned>(threads), 0);
   }
-
- private:
-  void Load() {
-    void* const library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) return;
-    thread_num_ = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_thread_num"));
-    num_threads_ = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_num_threads"));
-    if (thread_num_ == nullptr || num_threads_ == nullptr) return;
-    parallel_ = reinterpret_cast<decltype(parallel_)>(dlsym(library, "GOMP_parallel"));
-  }
-
-  void (*parallel_)(void (*body)(void*), void* data, unsigned threads, unsigned flags) = nullptr;
-  int (*thread_num_)() = nullptr;
-  int (*num_threads_)() = nullptr;
 };
 
 // Threads that wait for work between calls, and live as long as the process. A forked child has none, and starts its
@@ -123,7 +112,7 @@ int Processors() {
 
 void ThreadPool::OnEach(FunctionRef<void(int index)> body) const {
   if (threads_ == 1) return body(0);
-  if (const LoadedOpenMp* openmp = LoadedOpenMp::Find()) return openmp->OnEach(threads_, body);
+  if (const OpenMp* openmp = OpenMp::Loaded()) return openmp->OnEach(threads_, body);
   OwnThreads::Get().OnEach(threads_, body);
 }
 

@@ -407,7 +407,7 @@ def test_check_of_roofbench_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_check, "difference", _check.difference)
     cheat = _replacing(_check, "difference", lambda *args: "", lambda a, b: np.zeros((_SIZE, _SIZE), np.float32))
-    assert "the function changed roofbench" in _judged(cheat)
+    assert "the function replaced roofbench._check.difference" in _judged(cheat)
 
 
 class _Module:

@@ -12,9 +12,12 @@ import statistics
 import weakref
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from roofbench import _core
+from roofbench._measure import Sampled
+from roofbench._result import Result
 
 QUICK = _core.SampleOptions(warmup_iters=0, exact_samples=True, max_samples=4, roof_share=0)
 
@@ -22,6 +25,15 @@ QUICK = _core.SampleOptions(warmup_iters=0, exact_samples=True, max_samples=4, r
 @pytest.fixture(scope="module")
 def machine() -> _core.Machine:
     return _core.Machine(2)
+
+
+@pytest.fixture(scope="module")
+def sample(machine: _core.Machine) -> Callable[..., Sampled]:
+    def take(*arguments: Any, **options: Any) -> Sampled:
+        line, *others = machine.sample(*arguments, **options)
+        return Sampled(json.loads(line), *others)
+
+    return take
 
 
 def test_costs_are_the_formulas_of_the_program() -> None:
@@ -54,7 +66,7 @@ def test_bad_arguments_are_value_errors_that_say_what_is_valid(call: Callable[[]
         call()
 
 
-def test_the_function_gets_its_arguments_and_the_last_result_is_kept(machine: _core.Machine) -> None:
+def test_the_function_gets_its_arguments_and_the_last_result_is_kept(sample: Callable[..., Sampled]) -> None:
     seen: list[tuple[int, int]] = []
 
     def add(first: int, second: int) -> int:
@@ -62,12 +74,12 @@ def test_the_function_gets_its_arguments_and_the_last_result_is_kept(machine: _c
         return first + second
 
     # With a preparation, each sample is one call.
-    measured = machine.sample(add, (1, 2), before_step=lambda last: (), options=QUICK)
+    measured = sample(add, (1, 2), before_step=lambda last: (), options=QUICK)
     assert seen == [(1, 2)] * 4 and measured.last_result == 3
-    assert len(measured.seconds) == 4 and measured.roof_name == ""
+    assert len(measured.line["samples_s"]) == 4 and measured.line["roof"]["name"] == ""
 
 
-def test_each_call_follows_its_preparation(machine: _core.Machine) -> None:
+def test_each_call_follows_its_preparation(sample: Callable[..., Sampled]) -> None:
     order: list[object] = []
     block = array("d", range(1000))
     address, length = block.buffer_info()
@@ -80,12 +92,12 @@ def test_each_call_follows_its_preparation(machine: _core.Machine) -> None:
         order.append("call")
         return block
 
-    machine.sample(call, before_step=before, options=QUICK)
+    sample(call, before_step=before, options=QUICK)
     assert order == [None, "call", *[block, "call"] * 3], "with the last result"
     assert block[999] == 999
 
 
-def test_a_result_is_freed_before_the_next_call(machine: _core.Machine) -> None:
+def test_a_result_is_freed_before_the_next_call(sample: Callable[..., Sampled]) -> None:
     """As one that the caller drops: the next call may have its memory, which `before_step` evicts."""
     kept: list[weakref.ref[object]] = []
 
@@ -95,57 +107,57 @@ def test_a_result_is_freed_before_the_next_call(machine: _core.Machine) -> None:
         kept.append(weakref.ref(result))
         return result
 
-    assert machine.sample(function, options=QUICK).last_result == set() and len(kept) > 1
+    assert sample(function, options=QUICK).last_result == set() and len(kept) > 1
 
 
-def test_errors_and_interrupts_pass_through(machine: _core.Machine) -> None:
+def test_errors_and_interrupts_pass_through(sample: Callable[..., Sampled]) -> None:
     with pytest.raises(ZeroDivisionError):
-        machine.sample(lambda: 1 // 0)
+        sample(lambda: 1 // 0)
     with pytest.raises(LookupError, match="of the hook"):
-        machine.sample(int, interrupted=lambda: (_ for _ in ()).throw(LookupError("of the hook")))
+        sample(int, interrupted=lambda: (_ for _ in ()).throw(LookupError("of the hook")))
     with pytest.raises(KeyboardInterrupt):
-        machine.sample(lambda: os.kill(os.getpid(), 2))
-    stopped = machine.sample(int, interrupted=lambda: True)
-    assert json.loads(stopped.journal_line("f", {}))["stop"] == "interrupted"
+        sample(lambda: os.kill(os.getpid(), 2))
+    assert sample(int, interrupted=lambda: True).line["stop"] == "interrupted"
 
 
-def test_an_exception_after_samples_keeps_them(machine: _core.Machine) -> None:
+def test_an_exception_after_samples_keeps_them(sample: Callable[..., Sampled]) -> None:
     left = iter(range(30))
     options = _core.SampleOptions(warmup_iters=0, exact_samples=True, max_samples=40, roof_share=0)  # in chunks of ten
-    measured = machine.sample(lambda: next(left), before_step=lambda last: (), options=options)
-    assert isinstance(measured.raised, StopIteration) and 20 <= len(measured.seconds) <= 30
-    assert measured.median == pytest.approx(statistics.median(measured.seconds))
-    assert machine.sample(int, options=QUICK).raised is None
+    measured = sample(lambda: next(left), before_step=lambda last: (), options=options)
+    seconds = measured.line["samples_s"]
+    assert isinstance(measured.raised, StopIteration) and 20 <= len(seconds) <= 30
+    assert measured.line["median_s"] == pytest.approx(statistics.median(seconds))
+    assert sample(int, options=QUICK).raised is None
 
 
-def test_a_roof_is_measured_beside_the_step(machine: _core.Machine) -> None:
+def test_a_roof_is_measured_beside_the_step(machine: _core.Machine, sample: Callable[..., Sampled]) -> None:
     block = array("d", bytes(8 << 20))
     address, length = block.buffer_info()
     cost = _core.read(8 * length)
-    measured = machine.sample(lambda: block.count(1), cost=cost, before_step=lambda last: [(address, 8 * length)])
-    assert measured.roof_name == "memory" and {"roof", "disturbed"} & measured.counters().keys()
+    measured = sample(lambda: block.count(1), cost=cost, before_step=lambda last: [(address, 8 * length)])
+    assert measured.line["roof"]["name"] == "memory" and {"roof", "disturbed"} & measured.line["counters"].keys()
     assert float(machine.context()["roof_read"]) > 0
 
 
-def test_a_step_far_above_every_roof_is_impossible(machine: _core.Machine) -> None:
+def test_a_step_far_above_every_roof_is_impossible(sample: Callable[..., Sampled]) -> None:
     """Claimed work that was not done: a cached result, a skipped call."""
-    quiet = [machine.sample(int, cost=_core.read(1e9)) for _ in range(5)]
-    assert all({"disturbed"} == {"roof", "disturbed"} & measured.counters().keys() for measured in quiet)
-    assert all(measured.impossible or measured.noise for measured in quiet), "noise alone excuses it"
+    quiet = [sample(int, cost=_core.read(1e9)) for _ in range(5)]
+    assert all({"disturbed"} == {"roof", "disturbed"} & measured.line["counters"].keys() for measured in quiet)
+    assert all(measured.impossible or measured.line["noise"] for measured in quiet), "noise alone excuses it"
 
 
-def test_rows_and_lines_are_those_of_the_program(machine: _core.Machine) -> None:
-    measured = machine.sample(int, options=QUICK, cost=_core.read(1))
-    lines = [measured.journal_line("f/n:16", {"n": 16}, repetition=i) for i in range(2)]
-    assert json.loads(lines[0])["samples_s"] == pytest.approx(measured.seconds)
+def test_rows_and_lines_are_those_of_the_program(sample: Callable[..., Sampled]) -> None:
+    measured = sample(int, options=QUICK, cost=_core.read(1))
+    result = Result("f/n:16", measurement=measured.line, axes={"n": "16"})
+    lines = [json.dumps(result.line(repetition=i)) for i in range(2)]
     rows = [json.loads(row) for row in _core.rows(lines, {"n": 16}, family_index=3)]
     assert [row["name"] for row in rows] == ["f/n:16", "f/n:16"] + [
         f"f/n:16_{aggregate}" for aggregate in ("mean", "median", "stddev", "cv")
     ]
     assert rows[0]["n"] == 16 and rows[0]["family_index"] == 3
-    assert rows[0]["real_time"] == pytest.approx(1e6 * measured.median)
+    assert rows[0]["real_time"] == pytest.approx(1e6 * statistics.median(measured.line["samples_s"]))
     known = {counter["name"] for counter in json.loads(_core.contract())["counters"]}
-    assert set(measured.counters()) - {"a100_mem_util"} <= known
+    assert set(result.counters) - {"a100_mem_util"} <= known
     (failed,) = _core.rows([_core.unmeasured_line("f/n:16", {"n": 16}, "failed", "why")], {"n": 16})
     assert json.loads(failed)["error_message"] == "failed: why"
 
@@ -156,18 +168,19 @@ def test_mismatches_are_judged_as_in_the_program() -> None:
     assert "(element 2) is 4 where the reference has 3" in _core.mismatch(array("d", [1, 2, 4]), one, 1e-3)
     many = array("d", [1]) * 64
     assert "a root mean square of 0.06" in _core.mismatch(array("d", [1.06]) * 64, many, 0.1)
-    assert "is 9007199254740993" in _core.mismatch(array("q", [2**53 + 1]), array("q", [2**53]), 0)
     assert _core.relative_tolerance("bf16", reduction=4096) == 2**-6 + 4 * 2**-23 * 64
 
 
 @pytest.mark.parametrize("runtime", ["", "torch"])
-def test_a_forked_process_has_threads_of_its_own(machine: _core.Machine, runtime: str) -> None:
+def test_a_forked_process_has_threads_of_its_own(
+    machine: _core.Machine, sample: Callable[..., Sampled], runtime: str
+) -> None:
     if runtime:  # brings an OpenMP runtime
         importlib.import_module(runtime)
     machine.calibrate(_core.read(1))
     child = os.fork()
     if child == 0:
         signal.alarm(60)  # ends a child that waits for the threads of its parent
-        machine.sample(int, cost=_core.read(1), options=QUICK)
+        sample(int, cost=_core.read(1), options=QUICK)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

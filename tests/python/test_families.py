@@ -16,7 +16,7 @@ from typing import Any
 import documents
 import pytest
 from built_program import ROOT, Run
-from roofbench import _family
+from roofbench import _core, _family
 from roofbench._family import Axis, Case, Override, UsageError
 from roofreport.io.load import load
 
@@ -369,6 +369,15 @@ def test_a_refused_command_line_says_why(
     assert done.returncode == 2
     assert message in done.stderr
     assert not done.stdout
+
+
+def test_the_version_the_help_and_a_command_line_of_nothing(run_python: Callable[..., Any]) -> None:
+    done = run_python("-m", "roofbench", "--version")
+    assert (done.returncode, done.stdout) == (0, f"roofbench {_core.version} ({_core.git_revision})\n")
+    done = run_python("-m", "roofbench", "run", "--help")
+    assert done.returncode == 0 and "--max_samples N" in done.stdout and "--timeout S" in done.stdout
+    done = run_python("-m", "roofbench")
+    assert (done.returncode, done.stdout) == (2, "") and "required: run" in done.stderr
 
 
 def test_the_flags_of_the_programs_callers_are_understood(families: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,28 +115,18 @@ def test_public_names_are_listed() -> None:
     assert set(roofbench.__all__) <= set(dir(roofbench))
 
 
-@dataclasses.dataclass
-class _Sampled:
-    """In the place of a measurement of the extension."""
-
-    noise: list[str]
-    flags: dict[str, float]
-    seconds: list[float] = dataclasses.field(default_factory=lambda: [1e-3] * 9)
-
-    def counters(self) -> dict[str, float]:
-        return self.flags
+def _line(noise: list[str], flags: dict[str, float]) -> dict[str, Any]:
+    return {"noise": noise, "counters": flags, "samples_s": [1e-3] * 9}
 
 
 def test_each_verdict_has_its_why() -> None:
     flags = {"disturbed": 1.0, "throttled": 1.0, "launch_bound": 1.0}
-    sampled: Any = _Sampled(["ci", "drift", "others", "stolen"], flags)
-    result = Result("case", measurement=sampled)
+    result = Result("case", measurement=_line(["ci", "drift", "others", "stolen"], flags))
     assert list(result.verdicts) == ["noisy", "disturbed", "throttled", "launch_bound"]
     assert result.noisy and result.disturbed and result.throttled and result.launch_bound
     for words in ("wider than 5 %", "differ by more than 10 %", "other programs", "hypervisor"):
         assert words in result.verdicts["noisy"]
-    quiet: Any = _Sampled([], {})
-    assert Result("case", measurement=quiet).verdicts == {}
+    assert Result("case", measurement=_line([], {})).verdicts == {}
 
 
 def test_first_call_is_not_a_sample() -> None:
@@ -556,6 +547,19 @@ def test_tolerance_decides() -> None:
     assert roofbench.measure(lambda x: x * (2 + off), _X, tolerance=4 * off, **options).ok
 
 
+def test_whole_numbers_are_compared_exactly() -> None:
+    """Beyond the integers of double precision, whatever the tolerance, with and without numpy's types."""
+    x = np.array([[1, 2**53, 7], [2**53, 0, -1]])
+    options: dict[str, Any] = {"tolerance": 0.5, **_FEW}
+    right = roofbench.measure(lambda x: x.astype(np.int32) * 0, x, reference=lambda x: x * 0, **options)
+    assert right.ok and right.checked, right.failure
+    wrong = roofbench.measure(lambda x: x + (x > 2**50), x, reference=lambda x: x, inputs=lambda _: [x], **options)
+    assert "wrong result: 2 of 6 elements are off, the first (element 1) is 9007199254740993" in wrong.failure
+    assert "where the reference has 9007199254740992" in wrong.failure
+    off = roofbench.measure(lambda n: 2**53 + 1, 1, reference=lambda n: 2**53, **options)
+    assert "1 of 1 elements are off, the first (element 0) is 9007199254740993" in off.failure
+
+
 def test_memory_that_the_function_makes_is_cold_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results and gradients get that of the last ones, which are in the caches: copies ran at 1.4 times the roof."""
     x = torch.ones(100, requires_grad=True)
@@ -581,6 +585,27 @@ def test_memory_that_the_function_makes_is_cold_as_well(monkeypatch: pytest.Monk
         for made, ranges in after_calls:
             held = all(any(low <= address < low + size for low, size in ranges) for address in made)
             assert held if cache == "cold" else not ranges
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_a_result_is_freed_before_the_next_call(cache: Any) -> None:
+    """Without a collection of garbage: the next one gets its memory, which `measure` has evicted."""
+    last: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def kernel(x: Any) -> Any:
+        alive.append(sum(one() is not None for one in last))
+        results = [x + 1, {"twice": (2 * x,)}]
+        last[:] = [weakref.ref(results[0]), weakref.ref(results[1]["twice"][0])]
+        return results
+
+    gc.disable()
+    try:
+        result = roofbench.measure(kernel, _X, reference=lambda x: [x + 1, {"twice": (x + x,)}], cache=cache, **_FEW)
+    finally:
+        gc.enable()
+    assert result.ok, result.failure
+    assert len(alive) > 20 and not any(alive)
 
 
 # Gradients.

@@ -5,8 +5,8 @@ from roofbench import work
 from roofbench._compare import Comparison, compare
 from roofbench._core import version as __version__
 from roofbench._family import Axis, Case, Skip, family
+from roofbench._machine import profile
 from roofbench._measure import measure
-from roofbench._profile import profile
 from roofbench._result import Result, save
 from roofbench.work import Work
 

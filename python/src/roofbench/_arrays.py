@@ -14,7 +14,7 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -140,23 +140,17 @@ def array_of(value: Any, where: str) -> Array:
     return Array(where, name, data, value)
 
 
-def _is_container(value: Any) -> bool:
-    """Whether `_parts` knows what it contains."""
-    known = isinstance(value, (Mapping, list, tuple, set, frozenset)) or is_module(value)
-    return known or (dataclasses.is_dataclass(value) and not isinstance(value, type))
-
-
-def _parts(value: Any) -> Iterable[tuple[str, Any]]:
-    """The contents of a container, each with the text that follows the container's name."""
+def _parts(value: Any) -> list[tuple[str, Any]] | None:
+    """The contents of a container, each with the text that follows the container's name; None for other values."""
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", item) for key, item in value.items()]
     if isinstance(value, (list, tuple, set, frozenset)):
         return [(f"[{index}]", item) for index, item in enumerate(value)]
     if is_module(value):
         return [(f".{name}", item) for part in (value.named_parameters(), value.named_buffers()) for name, item in part]
-    if _is_container(value):  # a dataclass
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)]
-    return []
+    return None
 
 
 def _is_own(function: types.FunctionType) -> bool:
@@ -184,31 +178,28 @@ def _captured(function: Any) -> Iterator[tuple[str, Any]]:
             if name in function.__globals__:
                 yield f".{name}", function.__globals__[name]
     elif is_module(function):
-        yield from _parts(function)
+        yield from _parts(function) or ()
     elif hasattr(function, "__dict__") and not isinstance(function, (type, types.ModuleType)):
         yield from ((f".{name}", item) for name, item in vars(function).items())
 
 
 def walk(value: Any, where: str, *, into_functions: bool = False) -> list[Array]:
     """The arrays in a value, each once."""
-    found: list[Array] = []
-    seen: set[int] = set()
+    return list(_arrays_in(value, where, into_functions, set(), 0))
 
-    def visit(item: Any, label: str, depth: int) -> None:
-        if id(item) in seen or depth > _DEEPEST:
-            return
-        seen.add(id(item))
-        if is_array(item):
-            found.append(array_of(item, label))
-            return
-        parts = list(_parts(item))
-        if not parts and into_functions and (callable(item) or depth == 0):
-            parts = list(_captured(item))
-        for suffix, part in parts:
-            visit(part, label + suffix, depth + 1)
 
-    visit(value, where, 0)
-    return found
+def _arrays_in(value: Any, where: str, into_functions: bool, seen: set[int], depth: int) -> Iterator[Array]:
+    if id(value) in seen or depth > _DEEPEST:
+        return
+    seen.add(id(value))
+    if is_array(value):
+        yield array_of(value, where)
+        return
+    parts: Iterable[tuple[str, Any]] = _parts(value) or ()
+    if not parts and into_functions and (callable(value) or depth == 0):
+        parts = _captured(value)
+    for suffix, part in parts:
+        yield from _arrays_in(part, where + suffix, into_functions, seen, depth + 1)
 
 
 def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
@@ -219,22 +210,13 @@ def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return not (one.view(kind) != other.view(kind)).any()
 
 
-def leaves_of(arrays: Iterable[Array]) -> list[Any]:
-    """The tensors that autograd gives gradients."""
-    return [array.owner for array in arrays if is_tensor(array.owner) and array.owner.requires_grad]
-
-
 # Values.
-
-
-def _bfloat16_to_float32(data: NDArray[Any]) -> NDArray[Any]:
-    return (data.astype(np.uint32) << 16).view(np.float32)
 
 
 def floats(data: NDArray[Any], dtype: str) -> NDArray[Any]:
     """The values as numpy's numbers: bf16 and fp8 in fp32."""
     if dtype == "bfloat16":
-        return _bfloat16_to_float32(data)
+        return (data.astype(np.uint32) << 16).view(np.float32)
     if dtype in STORAGE:
         codes: Any = torch().arange(256, dtype=torch().uint8).view(getattr(torch(), dtype)).float()
         table: NDArray[Any] = np.array(codes.tolist(), np.float32)
@@ -255,6 +237,7 @@ def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generat
     of them scaled by the same factor, which keeps order, symmetry and zeros. Values that are not finite stay.
     """
     flat = original.reshape(-1)
+    by = int(random.integers(1, max(2, flat.size)))
     fp8 = array.dtype in STORAGE and array.dtype != "bfloat16"
     if array.is_floating and not fp8:
         values = floats(flat, array.dtype)
@@ -263,26 +246,15 @@ def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generat
         if gently:
             values = values * values.dtype.type(random.uniform(0.5, 0.95))
         else:
-            values = _rolled(values, random)
+            values = np.roll(values, by)
             if values.size > 1 and values[0] == values[-1] and (values == values[0]).all():
                 values = random.uniform(0.5, 1, values.size).astype(values.dtype) * (values[0] or 1)
-            _scale(values, random.uniform(0.5, 1, 4093).astype(values.dtype))
+            # Over and over; as many factors as a row often has would scale all rows alike.
+            values *= np.resize(random.uniform(0.5, 1, 4093).astype(values.dtype), values.size)
         flat = storage(values, array)
     elif not gently:
-        flat = _rolled(flat, random)
+        flat = np.roll(flat, by)
     return flat.reshape(original.shape)
-
-
-def _rolled(values: NDArray[Any], random: np.random.Generator) -> NDArray[Any]:
-    by = int(random.integers(1, max(2, values.size)))
-    return np.concatenate((values[-by:], values[:-by]))
-
-
-def _scale(values: NDArray[Any], factors: NDArray[Any]) -> None:
-    """In place, by the factors over and over; as many as a row often has would scale all rows alike."""
-    whole = values.size - values.size % factors.size
-    values[:whole].reshape(-1, factors.size)[...] *= factors
-    values[whole:] *= factors[: values.size - whole]
 
 
 # Copies for the reference.
@@ -340,11 +312,11 @@ class Copier:
             self._keep(value, self._tensor(value) if is_tensor(value) else self._array(value))
         elif isinstance(value, types.FunctionType) and _is_own(value):
             self.function(value)
-        elif not _is_container(value):
+        elif (parts := _parts(value)) is None:
             self._keep(value, value)
         else:
             self._seen.add(id(value))
-            for _, part in _parts(value):
+            for _, part in parts:
                 self._decide(part)
 
     def _array(self, value: Any) -> NDArray[Any]:
@@ -362,9 +334,3 @@ class Copier:
         if isinstance(tensor, torch().nn.Parameter):
             return torch().nn.Parameter(made, tensor.requires_grad)
         return made.requires_grad_(tensor.requires_grad)
-
-
-def grads_of(leaves: Iterable[Any], mapped: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-    """Each leaf that has a gradient, as (leaf, gradient of what it is mapped to)."""
-    pairs = ((leaf, mapped(leaf)) for leaf in leaves)
-    return [(leaf, other.grad) for leaf, other in pairs if other is not None and other.grad is not None]

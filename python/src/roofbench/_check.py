@@ -6,6 +6,7 @@ from __future__ import annotations
 import _thread
 import array as buffers
 import dataclasses
+import functools
 import gc
 import math
 import os
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,6 @@ from roofbench._arrays import (
     Copier,
     array_of,
     floats,
-    grads_of,
     is_array,
     is_tensor,
     same_bits,
@@ -48,7 +48,9 @@ DTYPES = {
     "float8_e5m2": "fp8",
     "complex64": "fp32",
 }
-_EPSILON = {"fp8": 2.0**-3, "bf16": 2.0**-7, "fp16": 2.0**-10, "fp32": 2.0**-23, "fp64": 2.0**-52}
+
+
+_DEEPEST = 8  # of nested results
 
 
 class LazyError(TypeError):
@@ -62,47 +64,47 @@ def results_of(returned: Any) -> list[Array | Value]:
     """The arrays and numbers in what a function returned. Raises LazyError for anything that may compute when it is
     read, and TypeError for arrays that cannot be read.
     """
-    found: list[Array | Value] = []
-    ndarray: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
-    generic: Any = getattr(sys.modules.get("numpy"), "generic", ())
+    return list(_results_in(returned, "result", 0))
 
-    def visit(value: Any, place: str, depth: int) -> None:
-        kind = type(value)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        if value is None or isinstance(value, (str, type)):
-            return
-        if isinstance(value, (bool, int, float, complex)):
-            found.append(_number(place, value))
-        elif is_tensor(value):
-            if kind not in (torch().Tensor, torch().nn.Parameter):
-                raise LazyError(f"{place} is a {name}, a subclass of torch.Tensor that may compute when it is read")
-            found.append(array_of(value, place))
-        elif isinstance(value, generic):
-            found.append(array_of(np.asarray(value), place))
-        elif isinstance(value, ndarray):
-            if kind is not ndarray:
-                raise LazyError(f"{place} is a {name}, a subclass of numpy.ndarray that may compute when it is read")
-            found.append(array_of(value, place))
-        elif depth < 8 and isinstance(value, dict):
-            for key, item in dict.items(value):
-                visit(item, f"{place}[{key!r}]", depth + 1)
-        elif depth < 8 and isinstance(value, (list, tuple)):
-            for index, item in enumerate(tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)):
-                visit(item, f"{place} {index}" if depth == 0 else f"{place}[{index}]", depth + 1)
-        elif dataclasses.is_dataclass(value) and depth < 8:
-            for field in dataclasses.fields(value):
-                visit(vars(value).get(field.name), f"{place}.{field.name}", depth + 1)
-        elif isinstance(value, (bytes, bytearray, memoryview)):
-            found.append(array_of(memoryview(value), place))
-        elif is_array(value) and kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
-            if not value.is_ready():
-                raise LazyError(f"{place} is still being computed: call its block_until_ready() in the function")
-            found.append(array_of(value, place))
-        else:
-            raise LazyError(f"{place} is a {name}, which may compute when it is read: return arrays or numbers")
 
-    visit(returned, "result", 0)
-    return found
+def _results_in(value: Any, place: str, depth: int) -> Iterator[Array | Value]:
+    # Not a function inside the other one: a cycle of references would keep the results, and their memory, until garbage
+    # is collected, and every call would take new memory.
+    numpy = sys.modules.get("numpy")
+    kind = type(value)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    parts: Iterable[tuple[str, Any]] = ()
+    if value is None or isinstance(value, (str, type)):
+        return
+    if isinstance(value, (bool, int, float, complex)):
+        yield _number(place, value)
+    elif is_tensor(value):
+        if kind not in (torch().Tensor, torch().nn.Parameter):
+            raise LazyError(f"{place} is a {name}, a subclass of torch.Tensor that may compute when it is read")
+        yield array_of(value, place)
+    elif numpy and isinstance(value, numpy.generic):
+        yield array_of(np.asarray(value), place)
+    elif numpy and isinstance(value, numpy.ndarray):
+        if kind is not numpy.ndarray:
+            raise LazyError(f"{place} is a {name}, a subclass of numpy.ndarray that may compute when it is read")
+        yield array_of(value, place)
+    elif isinstance(value, dict) and depth < _DEEPEST:
+        parts = ((f"[{key!r}]", item) for key, item in dict.items(value))
+    elif isinstance(value, (list, tuple)) and depth < _DEEPEST:
+        items = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)
+        parts = ((f"[{index}]" if depth else f" {index}", item) for index, item in enumerate(items))
+    elif dataclasses.is_dataclass(value) and depth < _DEEPEST:
+        parts = ((f".{field.name}", vars(value).get(field.name)) for field in dataclasses.fields(value))
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        yield array_of(memoryview(value), place)
+    elif is_array(value) and kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+        if not value.is_ready():
+            raise LazyError(f"{place} is still being computed: call its block_until_ready() in the function")
+        yield array_of(value, place)
+    else:
+        raise LazyError(f"{place} is a {name}, which may compute when it is read: return arrays or numbers")
+    for suffix, part in parts:
+        yield from _results_in(part, place + suffix, depth + 1)
 
 
 def _stored(array: Array) -> NDArray[Any]:
@@ -141,9 +143,9 @@ class Value:
             return buffers.array(kind, buffers.array(self.kind, self.content))
         return self.values().astype(kind, copy=False)
 
-    def given(self, kind: str) -> Any:
-        """The same of a result, which may stay in single precision."""
-        return self.values() if self.kind == "f" else self.exact(kind)
+    def given(self) -> Any:
+        """In double precision; single precision stays."""
+        return self.values() if self.kind == "f" else self.exact("d")
 
     def is_finite(self, of: Callable[[Iterable[bool]], bool] = all) -> bool:
         """Whether all elements are, or with `any` one of them."""
@@ -201,32 +203,27 @@ class Outcome:
         )
 
 
-@dataclasses.dataclass
-class Reference:
-    """The expected results of a call for the current values of the arguments."""
-
-    function: Callable[..., Any]
-    arguments: Sequence[Any]
-    mutates: Sequence[int]  # arguments whose new values are results
-    leaves: Sequence[Any]  # tensors of the function whose gradients are results, where the reference gives them
-
-    def compute(self, double: bool) -> Outcome:
-        copier = Copier(double)
-        arguments = [copier(argument) for argument in self.arguments]
-        function = copier.function(self.function)
-        inputs = walk(arguments, "the reference's argument")
-        changing = [array for index in self.mutates for array in walk(arguments[index], f"argument {index}")]
-        before = [value_of(array) for array in changing]
-        returned = function(*arguments)
-        found = results_of(returned)
-        arrays = [result for result in found if isinstance(result, Array)]
-        aliased = any(shares(result, other) for result in arrays for other in inputs)
-        results = [value_of(result) for result in found]
-        mutated = [value_of(array) for array in changing]
-        mapped = {id(leaf): copier.copies.get(id(leaf)) for leaf in self.leaves}
-        grads = grads_of(self.leaves, lambda leaf: mapped[id(leaf)])
-        values = [value_of(array_of(grad, "gradient")) for _, grad in grads]
-        return Outcome(results, mutated if mutated != before else [], values, aliased)
+def computed(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    mutates: Sequence[int],
+    leaves: Sequence[Any],
+    double: bool,
+) -> Outcome:
+    """What a reference gives for copies of these arguments, of which it changes those that it `mutates`: their new
+    values are results, and so are the gradients of the function's `leaves`, where it gives them."""
+    copier = Copier(double)
+    copied = [copier(argument) for argument in arguments]
+    reference = copier.function(function)
+    inputs = walk(copied, "the reference's argument")
+    changing = [array for index in mutates for array in walk(copied[index], f"argument {index}")]
+    before = [value_of(array) for array in changing]
+    found = results_of(reference(*copied))
+    aliased = any(shares(one, other) for one in found if isinstance(one, Array) for other in inputs)
+    results, mutated = ([value_of(one) for one in group] for group in (found, changing))
+    grads = [getattr(copier.copies.get(id(leaf)), "grad", None) for leaf in leaves]
+    gradients = [value_of(array_of(grad, "gradient")) for grad in grads if grad is not None]
+    return Outcome(results, mutated if mutated != before else [], gradients, aliased)
 
 
 def shares(one: Array, other: Array) -> bool:
@@ -238,14 +235,10 @@ def tolerance(dtypes: Sequence[str], reduction: float, given: float | None) -> f
     """Largest relative deviation: of the least precise of the element types, and of sums of that length."""
     if given is not None:
         return given
-    names = ["fp64" if dtype in ("float64", "complex128") else DTYPES.get(dtype) for dtype in dtypes]
-    known = [name for name in names if name]
-    if not known:
-        return 0.0
-    coarsest = max(known, key=_EPSILON.__getitem__)
-    if coarsest == "fp64":
-        return (2 + 4 * math.sqrt(reduction)) * _EPSILON["fp64"]
-    return _core.relative_tolerance(coarsest, reduction=reduction)
+    doubles = "float64" in dtypes or "complex128" in dtypes
+    each = [(2 + 4 * math.sqrt(reduction)) * 2.0**-52] if doubles else []
+    each += [_core.relative_tolerance(DTYPES[dtype], reduction=reduction) for dtype in dtypes if dtype in DTYPES]
+    return max(each, default=0.0)
 
 
 def difference(given: Outcome, expected: Outcome, native: Outcome, allowed: float) -> str:
@@ -271,16 +264,31 @@ def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, n
     for index, (result, reference) in enumerate(zip(results, expected, strict=True)):
         if result.shape != reference.shape:
             return f"wrong {result.place}: shape {list(result.shape)} where the reference gives {list(reference.shape)}"
-        kind = "q" if result.is_whole and reference.is_whole else "d"
-        actual, wanted = result.given(kind), reference.exact(kind)
-        limit = 0.0 if kind == "q" else allowed
-        why = _core.mismatch(actual, wanted, limit, what=result.place)
-        if why and limit and index < len(native) and native[index].shape == reference.shape:
-            limit = max(limit, min(3 * _stray(native[index], reference), 0.5))
-            why = _core.mismatch(actual, wanted, limit, what=result.place)
+        if result.is_whole and reference.is_whole:
+            why = _unequal(result, reference)
+        else:
+            actual, wanted = result.given(), reference.exact("d")
+            why = _core.mismatch(actual, wanted, allowed, what=result.place)
+            if why and allowed and index < len(native) and native[index].shape == reference.shape:
+                limit = max(allowed, min(3 * _stray(native[index], reference), 0.5))
+                why = _core.mismatch(actual, wanted, limit, what=result.place)
         if why:
             return why
     return ""
+
+
+def _unequal(result: Value, reference: Value) -> str:
+    """Of whole numbers, exactly."""
+    actual, wanted = result.exact("q").tobytes(), reference.exact("q").tobytes()
+    if actual == wanted:
+        return ""
+    pairs = list(zip(memoryview(actual).cast("q"), memoryview(wanted).cast("q"), strict=True))
+    off = [index for index, (one, other) in enumerate(pairs) if one != other]
+    one, other = pairs[off[0]]
+    return (
+        f"wrong {result.place}: {len(off)} of {len(pairs)} elements are off, the first (element {off[0]}) is {one}"
+        f" where the reference has {other}"
+    )
 
 
 def _stray(native: Value, reference: Value) -> float:
@@ -297,40 +305,31 @@ def _stray(native: Value, reference: Value) -> float:
 # The process.
 
 
-def _attribute(module: str, *path: str) -> Callable[[], Any]:
-    def get() -> Any:
-        value: Any = sys.modules.get(module)
-        for name in path:
-            value = getattr(value, name, None)
-        return value
-
-    return get
-
-
 _CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "process_time")
-_OF_TORCH = (
-    ("allclose",),
-    ("isclose",),
-    ("equal",),
-    ("testing", "assert_close"),
-    ("Tensor", "allclose"),
-    ("Tensor", "data_ptr"),
-    ("Tensor", "clone"),
-    ("Tensor", "numpy"),
+_WATCHED = (
+    *(f"time.{name}" for name in _CLOCKS),
+    *("numpy.allclose", "numpy.isclose", "numpy.array_equal", "numpy.testing.assert_allclose"),
+    *("torch.allclose", "torch.isclose", "torch.equal", "torch.testing.assert_close"),
+    *(f"torch.Tensor.{name}" for name in ("allclose", "data_ptr", "clone", "numpy")),
 )
-_WATCHED: Mapping[str, Callable[[], Any]] = {
-    **{f"time.{name}": _attribute("time", name) for name in _CLOCKS},
-    **{f"numpy.{name}": _attribute("numpy", name) for name in ("allclose", "isclose", "array_equal")},
-    "numpy.testing.assert_allclose": _attribute("numpy", "testing", "assert_allclose"),
-    **{f"torch.{'.'.join(path)}": _attribute("torch", *path) for path in _OF_TORCH},
-    "roofbench": lambda: {
-        (module, name): value
-        for module, content in list(sys.modules.items())
-        if module.partition(".")[0] == "roofbench"
-        for name, value in list(vars(content).items())
-        if isinstance(value, types.FunctionType)
-    },
-}
+
+
+def _named(path: str) -> Any:
+    """What a module has under this path; None if it is not loaded."""
+    module, *names = path.split(".")
+    return functools.reduce(lambda value, name: getattr(value, name, None), names, sys.modules.get(module))
+
+
+def _functions() -> dict[str, Any]:
+    """What a function may not replace, by name: clocks, comparisons, and all that roofbench does."""
+    found = {path: _named(path) for path in _WATCHED}
+    for module, content in list(sys.modules.items()):
+        if module.partition(".")[0] == "roofbench":
+            own = list(vars(content).items())
+            found |= {f"{module}.{name}": one for name, one in own if isinstance(one, types.FunctionType)}
+    return found
+
+
 # State that belongs to the process: a function that leaves it changed also changes the samples of others.
 _STATE: Mapping[str, Callable[[], Any]] = {
     "whether garbage is collected (gc)": gc.isenabled,
@@ -339,10 +338,11 @@ _STATE: Mapping[str, Callable[[], Any]] = {
     "the profile function (sys.setprofile)": sys.getprofile,
     "the switch interval (sys.setswitchinterval)": sys.getswitchinterval,
     "the processors of the process (os.sched_setaffinity)": lambda: os.sched_getaffinity(0),
-    "the number of torch's threads": lambda: torch() and torch().get_num_threads(),
-    "torch's default dtype": lambda: torch() and torch().get_default_dtype(),
-    "torch's precision of float32 products": lambda: torch() and torch().get_float32_matmul_precision(),
-    "torch's gradient mode": lambda: torch() and torch().is_grad_enabled(),
+    # Where it was loaded when the watch began.
+    "the number of torch's threads": lambda: torch().get_num_threads(),
+    "torch's default dtype": lambda: torch().get_default_dtype(),
+    "torch's precision of float32 products": lambda: torch().get_float32_matmul_precision(),
+    "torch's gradient mode": lambda: torch().is_grad_enabled(),
 }
 
 
@@ -350,11 +350,10 @@ class Watch:
     """Finds what a function replaced or left changed in the process."""
 
     def __init__(self, reference: Callable[..., Any] | None) -> None:
-        self._functions = {name: get() for name, get in _WATCHED.items()}
-        self._state = {name: get() for name, get in _STATE.items()}
+        self._functions = _functions()
+        self._state = {name: get() for name, get in _STATE.items() if torch() or "torch" not in name}
         self._reference = reference
         self._code = getattr(reference, "__code__", None)
-        self._torch = torch() is not None
         self._threads = set(threading.enumerate())
         self._started = _thread._count()
 
@@ -365,19 +364,16 @@ class Watch:
 
     def changed(self) -> str:
         """The first of what is changed, or ""."""
+        now = _functions()
         for name, before in self._functions.items():
-            if before is not None and _differs(before, _WATCHED[name]()):
-                return f"the function replaced {name}" if name != "roofbench" else "the function changed roofbench"
+            if before is not None and now.get(name) is not before:
+                return f"the function replaced {name}"
         if getattr(self._reference, "__code__", None) is not self._code:
             return "the function replaced the code of the reference"
         for name, before in self._state.items():
-            if self._is_settled(name) and _STATE[name]() != before:
+            if _STATE[name]() != before:
                 return f"the function left {name} changed"
         return ""
-
-    def _is_settled(self, name: str) -> bool:
-        """Whether the state was there when the watch began: torch may have been loaded since."""
-        return self._torch or "torch" not in name
 
     def working_thread(self, wait: float = 0.02) -> str:
         """A new thread of Python that works on although the call returned. Idle ones, as of a pool, are allowed."""
@@ -391,12 +387,6 @@ class Watch:
             if ended or _cpu_seconds(thread.native_id) - seconds > wait / 20:
                 return f"the thread {thread.name} still worked when the call returned: its work was not timed"
         return ""
-
-
-def _differs(before: Any, now: Any) -> bool:
-    if isinstance(before, dict):
-        return any(now.get(name) is not value for name, value in before.items())
-    return now is not before
 
 
 def _cpu_seconds(native_id: int | None) -> float:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roofbench import _core, _render
-from roofbench._machine import machine
 from roofbench._measure import CaseError, Options, Subject
 from roofbench._result import Result
 
@@ -36,27 +35,26 @@ class Comparison:
     def ok(self) -> bool:
         return self.base.ok and self.new.ok
 
+    def _columns(self) -> dict[str, str]:
+        if self.judgement is None:
+            return {}
+        found = self.judgement
+        return {
+            self.base.name: _core.human_time(found.base),
+            f"{self.new.name} ": _core.human_time(found.new),
+            f"change within {self.pairs} pairs": _render.signed(found.effect),
+            "95 % interval": found.interval(),
+        }
+
     def __repr__(self) -> str:
         if self.judgement is None:
-            failed = [result for result in (self.base, self.new) if not result.ok]
-            return "\n".join(map(repr, failed))
-        found = self.judgement
-        sides = f"{self.base.name} {_core.human_time(found.base)}, {self.new.name} {_core.human_time(found.new)}"
-        change = f"{_render.signed(found.effect)} ({found.interval()})"
-        return f"{sides}: {self.verdict}, change within {self.pairs} pairs {change}"
+            return "\n".join(repr(result) for result in (self.base, self.new) if not result.ok)
+        (one, base), (other, new), (change, effect), (_, interval) = self._columns().items()
+        return f"{one} {base}, {other}{new}: {self.verdict}, {change} {effect} ({interval})"
 
     def _repr_html_(self) -> str:
-        columns = {}
-        if self.judgement is not None:
-            found = self.judgement
-            columns = {
-                self.base.name: _core.human_time(found.base),
-                f"{self.new.name} ": _core.human_time(found.new),
-                f"change within {self.pairs} pairs": _render.signed(found.effect),
-                "95 % interval": found.interval(),
-            }
         why = "; ".join(f"{result.name}: {result.failure}" for result in (self.base, self.new) if not result.ok)
-        return _render.table(self.verdict, columns, {}, why, "verdict")
+        return _render.table(self.verdict, self._columns(), {}, why, "verdict")
 
 
 def compare(
@@ -86,13 +84,14 @@ def compare(
     if sides[0].name == sides[1].name:
         for side, suffix in zip(sides, ("A", "B"), strict=True):
             side.name = f"{side.name}/side:{suffix}"
-    results = [side.result(None, "") for side in sides]
+    results = [side.result() for side in sides]
     trial = sequential.Trial("")
     looks = 0
     with contextlib.ExitStack() as stack:
         for index, side in enumerate(sides):
             stack.callback(side.restore)
-            results[index] = _attempt(side, _prepared)
+            side.calibrate()
+            results[index] = _attempt(side, Subject.prepare)
         if not all(result.ok for result in results):
             return Comparison("FAILED", results[0], results[1])
         begin, spent = time.monotonic(), 0.0
@@ -113,24 +112,15 @@ def compare(
         if trial.verdict is None and looks < len(sequential.LOOKS):
             sequential.look([trial], 1.0)
         for index, side in enumerate(sides):
-            results[index] = _attempt(side, Subject.check_after, results[index])
+            results[index] = _attempt(side, Subject.check_after)
     judgement = trial.judgement()
     verdict = judgement.verdict.value if all(result.ok for result in results) else "FAILED"
     return Comparison(verdict, results[0], results[1], judgement, trial.pairs)
 
 
-def _prepared(side: Subject) -> None:
-    side.expect()
-    cost = side.options.cost()
-    if cost is not None and side.options.roofs:
-        machine().calibrate(cost)
-    side.check_before()
-
-
-def _attempt(side: Subject, act: Callable[[Subject], Any], before: Result | None = None) -> Result:
-    """The result of the act, which may be a measurement; `before` where it is none."""
+def _attempt(side: Subject, act: Callable[[Subject], None]) -> Result:
     try:
-        measured = act(side)
+        act(side)
     except CaseError as failure:
-        return side.result(before.measurement if before else None, str(failure))
-    return before or side.result(measured, "")
+        return side.result(str(failure))
+    return side.result()

@@ -9,10 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from roofbench._result import Result
+from typing import Any
 
 Value = str | int | float
 Point = dict[str, str]  # axis -> value, in the order of the family's axes
@@ -26,9 +23,13 @@ _OF_ROWS = (
 )
 _AXIS_NAME = re.compile(r"[A-Za-z]\w*")
 _RANGE = re.compile(r"(\d+):(\d+):([x+])(\d+)")
-# Each number has one spelling, because it occurs in names.
-_WHOLE = re.compile(r"[1-9]\d*")
-_DECIMAL = re.compile(r"(0|[1-9]\d*)(\.\d*[1-9])?")
+# Kinds of axes: the form of a value, of which each number has one, because it occurs in names; what Python gets; and
+# what messages expect.
+_KINDS: dict[str, tuple[re.Pattern[str], Callable[[str], Value], str]] = {
+    "number": (re.compile(r"[1-9]\d*"), int, "a whole number from 1"),
+    "decimal": (re.compile(r"(0|[1-9]\d*)(\.\d*[1-9])?"), float, "a number from 0 in its shortest form: 6, 2.5"),
+    "choice": (re.compile(".*"), str, ""),
+}
 _LARGEST = 1 << 40
 _MOST_VALUES = 1000
 _MOST_POINTS = 200_000
@@ -48,12 +49,6 @@ class Case:
 
     def __init__(self, fn: Callable[..., Any], *args: Any, **options: Any) -> None:
         self.fn, self.args, self.options = fn, args, options
-
-    def measure(self, **defaults: Any) -> Result:
-        from roofbench._measure import measure
-
-        result: Result = measure(self.fn, *self.args, **{**defaults, **self.options})
-        return result
 
 
 def expanded(text: str) -> list[str]:
@@ -89,11 +84,12 @@ class Axis:
         """Takes its place among the axes of a family, whose names its values may be."""
         follows = self.default if self.default in axes else None
         given = [text for text in (*self.registered, self.default) if text not in (None, follows)]
-        kinds = {"number": _WHOLE, "decimal": _DECIMAL}
-        self.kind = next((kind for kind, form in kinds.items() if all(form.fullmatch(str(t)) for t in given)), "choice")
+        self.kind = next(
+            kind for kind, (form, *_) in _KINDS.items() if all(form.fullmatch(str(text)) for text in given)
+        )
         self.values = list(allowed or self.registered)
         for text in given:
-            if not self.has(str(text), axes):
+            if not self.has(text, axes):
                 raise UsageError(f"'{text}' is not among the values {', '.join(self.values)}")
 
     def has(self, value: str, axes: Mapping[str, Axis]) -> bool:
@@ -101,14 +97,11 @@ class Axis:
             return value in self.values
         if value == self.default and value in axes:
             return True
-        spelled = (_WHOLE if self.kind == "number" else _DECIMAL).fullmatch(value)
-        return spelled is not None and float(value) <= _LARGEST
+        return bool(_KINDS[self.kind][0].fullmatch(value)) and float(value) <= _LARGEST
 
     @property
     def expected(self) -> str:
-        if self.kind == "choice":
-            return ", ".join(self.values)
-        return "a whole number from 1" if self.kind == "number" else "a number from 0 in its shortest form: 6, 2.5"
+        return _KINDS[self.kind][2] or ", ".join(self.values)
 
 
 def _spelled(value: Value) -> str:
@@ -139,20 +132,17 @@ class Family:
         value = point[axis]
         return self.text(point, value) if value != axis and value in self.axes else value
 
-    def name_of(self, point: Point) -> str:
+    def name_of(self, point: Point, defaults: bool = False) -> str:
         """The key of the case's history; it leaves out defaults."""
-        return "/".join([self.name, *(f"{a}:{v}" for a, v in point.items() if v != self.axes[a].default)])
-
-    def full_name_of(self, point: Point) -> str:
-        return "/".join([self.name, *(f"{axis}:{value}" for axis, value in point.items())])
+        shown = (f"{axis}:{text}" for axis, text in point.items() if defaults or text != self.axes[axis].default)
+        return "/".join([self.name, *shown])
 
     def texts_of(self, point: Point) -> dict[str, str]:
         """All axes, defaults included."""
         return {axis: self.text(point, axis) for axis in self.axes}
 
     def values_of(self, point: Point) -> dict[str, Value]:
-        kinds: dict[str, Callable[[str], Value]] = {"number": int, "decimal": float, "choice": str}
-        return {axis: kinds[self.axes[axis].kind](text) for axis, text in self.texts_of(point).items()}
+        return {axis: _KINDS[self.axes[axis].kind][1](text) for axis, text in self.texts_of(point).items()}
 
     def case_at(self, point: Point) -> Case:
         """Calls the family's function with the point's values: int, float or str by the kind of the axis."""
@@ -209,14 +199,9 @@ def family(
 
     def declare(build: Callable[..., Case]) -> Family:
         name = build.__name__
+        doc = (inspect.getdoc(build) or "").partition("\n")[0]
         try:
-            declared = Family(
-                name,
-                (inspect.getdoc(build) or "").partition("\n")[0],
-                _joined(build, axes),
-                build,
-                dict(growth or {}),
-            )
+            declared = Family(name, doc, _joined(build, axes), build, dict(growth or {}))
             _check(declared)
         except UsageError as error:
             raise UsageError(f"family {name}: {error}") from None
@@ -234,10 +219,9 @@ def _joined(build: Callable[..., Case], given: Mapping[str, Axis | Value | Seque
             return value
         return Axis(value) if isinstance(value, (str, int, float)) else Axis(*value)
 
+    given = {CACHE: "cold", **given}
     joined = {name: axis(given[name]) for name in sorted(given, key=lambda name: (name == CACHE, name != IMPL))}
-    cold_or_warm = joined.pop(CACHE, Axis("cold"))
-    joined[CACHE] = cold_or_warm
-    cold_or_warm.default = cold_or_warm.default or "cold"
+    joined[CACHE].default = joined[CACHE].default or "cold"
     for name, one in joined.items():
         if not _AXIS_NAME.fullmatch(name) or name in _OF_ROWS:
             raise UsageError(f"an axis cannot be called {name}: a row of a result has that field")
@@ -299,7 +283,7 @@ class Override:
         """Points that differ in this axis alone become one, which is repeated with each value."""
         if not self.concerns(one) or not points:
             return points
-        single = {one.full_name_of(point): point for point in ({**p, self.axis: self.values[0]} for p in points)}
+        single = {one.name_of(point, True): point for point in ({**p, self.axis: self.values[0]} for p in points)}
         if len(single) * len(self.values) > _MOST_POINTS:
             raise UsageError(f"--axis: {one.name} would have more than {_MOST_POINTS} points; give fewer values")
         return [{**point, self.axis: value} for point in single.values() for value in self.values]
@@ -330,7 +314,7 @@ def plan(known: Sequence[Family], overrides: Sequence[Override], expression: str
         for override in overrides:
             points = override.applied(one, points)
         for planned in (Planned(one, point) for point in points):
-            names = [planned.name, one.full_name_of(planned.point)]
+            names = [planned.name, one.name_of(planned.point, defaults=True)]
             parts.update(names[1].split("/"))
             # Expressions made for the program may end with Google Benchmark's suffix.
             selected = any(wanted.search(name) or wanted.search(f"{name}/manual_time") for name in names)

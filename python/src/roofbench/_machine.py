@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine of this process, the facts about it, and its roofs, which the next process reuses."""
+"""The machine of this process, the facts about it, its roofs, which the next process reuses, and ranges in profiles."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -17,8 +18,7 @@ _PROBE = 512  # rows and columns of a product: three operands fit a private cach
 def machine() -> _core.Machine:
     made = _core.Machine()
     for dtype, library, product in _products():
-        if made.supports(dtype):
-            made.add_compute_probe(dtype, library, 2.0 * _PROBE**3, product)
+        made.add_compute_probe(dtype, library, 2.0 * _PROBE**3, product)
     versions = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("numpy", "torch")}
     made.reuse_roofs("Python" + "".join(f", {name} {version}" for name, version in versions.items() if version))
     return made
@@ -45,3 +45,18 @@ def context() -> dict[str, str]:
     if torch() is not None:
         facts["torch_version"] = str(torch().__version__)
     return facts
+
+
+@contextlib.contextmanager
+def profile(name: str = "roofbench") -> Iterator[None]:
+    """Names what runs inside it, in torch.profiler and, where CUDA runs, in NVTX for Nsight. It costs nothing without
+    torch, which it does not import."""
+    framework = torch()
+    if framework is None:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(framework.profiler.record_function(name))
+        if framework.cuda.is_available() and framework.cuda.is_initialized():
+            stack.enter_context(framework.cuda.nvtx.range(name))
+        yield

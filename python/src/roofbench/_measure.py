@@ -7,16 +7,17 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
+import json
 import math
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofbench import _check, _core
-from roofbench._arrays import Array, array_of, fresh_values, leaves_of, same_bits, torch, walk
-from roofbench._check import LazyError, Outcome, Reference, Value, Watch, results_of, shares, value_of
+from roofbench._arrays import Array, array_of, fresh_values, is_module, is_tensor, same_bits, walk
+from roofbench._check import LazyError, Outcome, Value, Watch, results_of, shares, value_of
 from roofbench._machine import machine
 from roofbench._result import Result
 from roofbench.work import Work
@@ -73,18 +74,26 @@ class Options:
         return self.work.cost()
 
     def sampling(self) -> _core.SampleOptions:
-        fields: dict[str, Any] = {"max_time": self.max_time, "max_wall": self.max_wall}
-        if not self.roofs or self.work is None:
-            fields["roof_share"] = 0.0
-        if self.max_warmup_time is not None:
-            fields["max_warmup_time"] = self.max_warmup_time
+        fields: dict[str, Any] = {name: getattr(self, name) for name in ("max_time", "max_wall", "max_warmup_time")}
         if self.max_samples is not None:
             fields |= {"max_samples": self.max_samples, "min_samples": min(10, self.max_samples)}
-        return _core.SampleOptions(**fields)
+        if not self.roofs or self.work is None:
+            fields["roof_share"] = 0.0
+        return _core.SampleOptions(**{name: value for name, value in fields.items() if value is not None})
 
 
 # A single call, taken as the samples are: a function cannot tell its checks from its samples.
 _ONE = {"warmup_iters": 0, "exact_samples": True, "max_samples": 1, "min_samples": 1, "roof_share": 0.0}
+
+
+class Sampled(NamedTuple):
+    """The samples of a function."""
+
+    line: Mapping[str, Any]  # of a journal, without the case: samples, counters, noise, roof
+    impossible: str  # why the calls cannot have done their work; "": they can
+    page_faults: float  # of a call, with what precedes it
+    raised: BaseException | None  # after the first chunk of samples; all finished chunks are here
+    last_result: Any
 
 
 class Subject:
@@ -110,21 +119,24 @@ class Subject:
         self.seed = secrets.randbits(31) if options.seed is None else options.seed
         self.first_call: float | None = None
         self.checked = False
-        self.checked_seconds = 0.0
+        self.sampled: Sampled | None = None
+        self.sampling_seconds = 0.0
         self.notes: list[str] = []
         self._arguments = arguments
         by_argument = [walk(argument, f"argument {index}") for index, argument in enumerate(arguments)]
         self._arrays = [array for arrays in by_argument for array in arrays]
         self._mutated = [array for index in options.mutates for array in by_argument[index]]
         captured = walk(function, "the function", into_functions=True)
-        self._operands = _joined([array.memory() for array in (*self._arrays, *captured)])
-        self._leaves = leaves_of([*self._arrays, *captured])
+        operands = [*self._arrays, *captured]
+        self._operands = {array.memory() for array in operands if array.data.size}
+        leaves = [array.owner for array in operands if is_tensor(array.owner) and array.owner.requires_grad]
+        self._leaves = leaves if options.grads else []  # tensors that autograd gives gradients
         self._originals = [array.read() for array in self._arrays]
         self._values = list(self._originals)  # that the arrays hold before a call
         plain = [array for index, one in enumerate(by_argument) if index not in options.mutates for array in one]
         self._renewed = _renewable(plain, arguments)
         cost = options.cost()
-        if cost is not None and not self._leaves:
+        if cost is not None and not leaves:
             self.notes += _other_dtype(cost, self._arrays if cost.bytes_updated else plain, captured)
         self._overlap = _overlap(self._arrays)
         self._watch = Watch(options.reference)
@@ -171,24 +183,15 @@ class Subject:
 
     # Checks.
 
-    @contextlib.contextmanager
-    def checking(self) -> Iterator[None]:
-        begin = time.monotonic()
-        try:
-            yield
-        finally:
-            self.checked_seconds += time.monotonic() - begin
-
     def expect(self) -> None:
         """Computes what the calls should give, before the function runs for the first time. Raises CaseError."""
-        fake = self._watch.clocks_before()
-        if fake:
+        if fake := self._watch.clocks_before():
             raise CaseError(fake)
         if self.options.reference is None:
             self.notes.append("not checked: no reference")
             return
         begin = time.monotonic()
-        self._write(self._originals)
+        self._write(self._originals)  # another subject may have written into the same arrays
         self._expected[0] = self._expectation(self._native())
         slow = time.monotonic() - begin > _SLOW_REFERENCE
         native = self._suited()
@@ -201,25 +204,25 @@ class Subject:
             self._renewed = []
         else:
             self._expected[1] = self._expectation(native)
-        if native is not None and not slow:
-            self._write(self._set(2))
-            self._expected[2] = self._expectation(self._native())
+            if not slow:
+                self._write(self._set(2))
+                self._expected[2] = self._expectation(self._native())
         self.restore()
         self.checked = any(expected.exact.says_something() for expected in self._expected.values())
         if not self.checked:
             self.notes.append("checked nothing: the reference gives NaN and infinities only")
 
-    def _reference(self) -> Reference:
+    def _referred(self, double: bool) -> Outcome:
+        """What the reference gives for the values that the arrays hold."""
         assert self.options.reference is not None
-        leaves = self._leaves if self.options.grads else []
-        return Reference(self.options.reference, self._arguments, self.options.mutates, leaves)
+        return _check.computed(self.options.reference, self._arguments, self.options.mutates, self._leaves, double)
 
     def _suited(self) -> Outcome | None:
         """Results of the reference for the values of set 1, which then are those of the arrays; None if it does not
         take them, or gives new infinities or NaNs."""
         self._write(self._set(1))
         try:
-            native = self._reference().compute(double=False)
+            native = self._referred(double=False)
         except Exception:
             return None
         usual = self._expected[0].native.is_finite()
@@ -228,7 +231,7 @@ class Subject:
 
     def _native(self) -> Outcome:
         try:
-            return self._reference().compute(double=False)
+            return self._referred(double=False)
         except LazyError as error:
             raise CaseError(f"the reference: {error}") from error
         except Exception as error:
@@ -237,7 +240,7 @@ class Subject:
     def _expectation(self, native: Outcome) -> _Expected:
         """For the values that the arrays hold."""
         try:
-            exact = self._reference().compute(double=True)
+            exact = self._referred(double=True)
         except Exception:
             exact = native
             self.notes.append("the reference does not take double precision")
@@ -260,10 +263,9 @@ class Subject:
         """Raises CaseError unless a call that just ended gave what it should, and nothing else changed."""
         try:
             results = results_of(returned)
-        except LazyError as error:
-            raise CaseError(str(error)) from error
         except TypeError as error:
-            raise CaseError(f"the result cannot be read: {error}") from error
+            why = "" if isinstance(error, LazyError) else "the result cannot be read: "
+            raise CaseError(f"{why}{error}") from error
         self._makes_arrays = any(isinstance(result, Array) for result in results)
         found, mutated, grads = ([value_of(one) for one in group] for group in self._held(results))
         given = Outcome(found, mutated, grads)
@@ -273,64 +275,52 @@ class Subject:
             raise CaseError("the result changed after the call had returned: its work was not timed")
         if working:
             raise CaseError(working)
-        self._find_mutation()
-        expected = self._expected.get(number)
-        if expected is not None:
-            self._compare(given, results, expected)
-        changed = self._watch.changed()
-        if changed:
-            raise CaseError(changed)
-
-    def _compare(self, given: Outcome, results: Sequence[Array | Value], expected: _Expected) -> None:
-        why = _check.difference(given, expected.exact, expected.native, expected.allowed)
-        if why:
-            raise CaseError(why)
-        for result in results:
-            for array in self._arrays:
-                if (
-                    isinstance(result, Array)
-                    and shares(result, array)
-                    and not expected.exact.is_alias
-                    and array not in self._mutated
-                ):
-                    raise CaseError(f"{result.where} is memory of {array.where}, where the reference makes a new array")
-
-    def _held(self, results: Sequence[Array | Value]) -> tuple[Sequence[Array | Value], ...]:
-        """Outputs of a call: results, changed arguments and gradients."""
-        grads = [leaf.grad for leaf in self._leaves if leaf.grad is not None] if self.options.grads else []
-        return results, self._mutated, [array_of(grad, "gradient") for grad in grads]
-
-    def _find_mutation(self) -> None:
         for array, before in zip(self._arrays, self._values, strict=True):
             if array not in self._mutated and not same_bits(array.data, before):
                 raise CaseError(f"the function changed {array.where}; if it should, declare mutates=")
+        expected = self._expected.get(number)
+        if expected is not None:
+            self._compare(given, results, expected)
+        if changed := self._watch.changed():
+            raise CaseError(changed)
+
+    def _compare(self, given: Outcome, results: Sequence[Array | Value], expected: _Expected) -> None:
+        if why := _check.difference(given, expected.exact, expected.native, expected.allowed):
+            raise CaseError(why)
+        kept = [] if expected.exact.is_alias else [array for array in self._arrays if array not in self._mutated]
+        for result, array in itertools.product(results, kept):
+            if isinstance(result, Array) and shares(result, array):
+                raise CaseError(f"{result.where} is memory of {array.where}, where the reference makes a new array")
+
+    def _held(self, results: Sequence[Array | Value]) -> tuple[Sequence[Array | Value], ...]:
+        """Outputs of a call: results, changed arguments and gradients."""
+        grads = [leaf.grad for leaf in self._leaves if leaf.grad is not None]
+        return results, self._mutated, [array_of(grad, "gradient") for grad in grads]
 
     # Calls.
 
     def _prepare(self, last_result: Any) -> list[tuple[int, int]]:
         """Before each call, untimed: inputs that it changes are restored, and gradients of the last one dropped.
         Returns the memory to evict: the operands, and the last results, whose memory the next ones get."""
-        memory = list(self._operands) if self._evicts else []
+        memory = self._operands if self._evicts else set()
         if self._evicts and last_result is not None:
             with contextlib.suppress(TypeError):  # `judge` says so
                 held = itertools.chain(*self._held(results_of(last_result)))
-                memory = _joined([*memory, *(one.memory() for one in held if isinstance(one, Array))])
+                memory = memory | {one.memory() for one in held if isinstance(one, Array) and one.data.size}
         for array, content in self._to_restore:
             array.data[...] = content
         for leaf in self._leaves:
             leaf.grad = None
-        return memory
+        return list(memory)
 
-    def _sample(self, **fields: Any) -> _core.Measurement:
+    def _sample(self, **fields: Any) -> Sampled:
         """The only way to the function. Raises CaseError if it raises before there are samples."""
         listed = zip(self._arrays, self._values, strict=True)
         self._to_restore = [(array, content) for array, content in listed if array in self._mutated]
-        if not self.options.grads:
-            self._leaves = []
         single = "exact_samples" in fields
         self._evicts = single or (self.options.cache == "cold" and bool(self._operands or self._makes_arrays))
         try:
-            return machine().sample(
+            line, *others = machine().sample(
                 self.function,
                 self._arguments,
                 cost=None if single else self.options.cost(),
@@ -341,35 +331,46 @@ class Subject:
             )
         except Exception as error:
             raise CaseError(f"the function raised {_text(error)}") from error
+        return Sampled(json.loads(line), *others)
 
-    def call(self, number: int) -> float:
-        """Seconds of one checked call with the values of a set."""
+    def call(self, number: int) -> None:
+        """One checked call with the values of a set. Raises CaseError."""
         self._write(self._set(number))
         measured = self._sample(**_ONE)
+        (seconds,) = measured.line["samples_s"]
         if self.first_call is None:
-            self.first_call = measured.seconds[0]
+            self.first_call = seconds
         self._verify(measured.last_result, number)
-        return measured.seconds[0]
 
     def _processor_seconds(self, number: int) -> float:
         """Of an unchecked call with the values of a set. On a busy machine they change less than the time does: a
         process that waits for a processor uses none."""
         self._write(self._set(number))
-        return self._sample(**_ONE).processor_seconds
+        return float(self._sample(**_ONE).line["cpu_s"])
 
-    def check_before(self) -> None:
-        """The first calls. Raises CaseError."""
+    def calibrate(self) -> None:
+        cost = self.options.cost()
+        if cost is not None and self.options.roofs:
+            machine().calibrate(cost)
+
+    def prepare(self) -> None:
+        """The expected results and the first calls. Raises CaseError."""
+        self.expect()
         self.call(0)
         if self._renewed:
             self.call(1)
 
-    def samples(self) -> _core.Measurement:
+    def samples(self) -> Sampled:
         """Takes the samples, with the original values. `judge` says whether they count."""
         self._write(self._originals)
         self._compiled = _check.recompilations()
-        return self._sample()
+        begin = time.monotonic()
+        sampled = self._sample()
+        self.sampling_seconds = time.monotonic() - begin
+        self.sampled = sampled._replace(last_result=None)  # whose memory is that of later calls
+        return sampled
 
-    def judge(self, measured: _core.Measurement) -> None:
+    def judge(self, measured: Sampled) -> None:
         """Raises CaseError if the samples do not count."""
         if measured.raised is not None:
             raise CaseError(f"the function raised {_text(measured.raised)}")
@@ -380,10 +381,8 @@ class Subject:
         if measured.impossible:
             raise CaseError(measured.impossible)
 
-    def judged_samples(self) -> _core.Measurement:
-        measured = self.samples()
-        self.judge(measured)
-        return measured
+    def judged_samples(self) -> None:
+        self.judge(self.samples())
 
     def check_after(self) -> None:
         """Calls with fresh values in the same memory, some of them twice. Raises CaseError."""
@@ -416,11 +415,13 @@ class Subject:
                 " values: results are kept, not computed"
             )
 
-    def result(self, measured: _core.Measurement | None, failure: str) -> Result:
+    def result(self, failure: str = "") -> Result:
+        line = self.sampled.line if self.sampled else {}
         notes = dict.fromkeys(self.notes)
-        if measured and measured.page_faults >= _MANY_FAULTS:
-            notes[f"{measured.page_faults:.0f} page faults a call: it takes new memory, which is timed as well"] = None
-        return Result(self.name, failure, measured, self.axes, self.first_call, self.checked, tuple(notes), self.seed)
+        if self.sampled and self.sampled.page_faults >= _MANY_FAULTS:
+            faults = f"{self.sampled.page_faults:.0f} page faults a call"
+            notes[f"{faults}: it takes new memory, which is timed as well"] = None
+        return Result(self.name, failure, line, self.axes, self.first_call, self.checked, tuple(notes), self.seed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -472,22 +473,11 @@ def _other_dtype(cost: _core.Cost, arguments: Sequence[Array], captured: Sequenc
     return [f"work reads {read / size:g} times the bytes of the arrays: is it of their dtype?"]
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without overlaps: views of one array are evicted once."""
-    joined: list[tuple[int, int]] = []
-    for low, size in sorted(one for one in ranges if one[1] > 0):
-        if joined and low <= sum(joined[-1]):
-            joined[-1] = (joined[-1][0], max(sum(joined[-1]), low + size) - joined[-1][0])
-        else:
-            joined.append((low, size))
-    return joined
-
-
 def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> list[Array]:
     """The arrays that take fresh values: not the state of modules; integers of 32 bits or more, which may be indices,
     only where there are no others.
     """
-    held = {id(array.owner) for argument in arguments for array in _of_modules(argument)}
+    held = {id(array.owner) for one in arguments if is_module(one) for array in walk(one, "")}
     free = [array for array in arrays if array.is_writable and array.data.size and id(array.owner) not in held]
     usual = [
         array for array in free if array.is_floating or (array.data.dtype.kind in "iu" and array.data.itemsize < 4)
@@ -499,11 +489,6 @@ def _overlap(arrays: Sequence[Array]) -> bool:
     """Whether arrays share memory: an argument given twice, or two views of an array."""
     ranges = sorted(array.memory() for array in arrays if array.data.size)
     return any(low + size > following for (low, size), (following, _) in itertools.pairwise(ranges))
-
-
-def _of_modules(argument: Any) -> list[Array]:
-    nn = torch() and torch().nn
-    return walk(argument, "") if nn and isinstance(argument, nn.Module) else []
 
 
 def measure(
@@ -550,24 +535,18 @@ def measure(
         max_wall, max_warmup_time, max_samples, roofs, interrupted,
     )  # fmt: skip
     case = Subject(function, args, options)
-    cost = options.cost()
-    measured = None
+    case.calibrate()
+    begin = time.monotonic()
     why = ""
     try:
-        with case.checking():
-            case.expect()
-        if cost is not None and roofs:
-            machine().calibrate(cost)
-        with case.checking():
-            case.check_before()
-        measured = case.samples()
-        with case.checking():
-            case.judge(measured)
-            case.check_after()
+        case.prepare()
+        case.judged_samples()
+        case.check_after()
     except CaseError as failure:
         why = str(failure)
     finally:
         case.restore()
-    if case.checked_seconds > max_wall:
-        case.notes.append(f"the checks alone took {case.checked_seconds:.3g} s, longer than max_wall={max_wall:g}")
-    return case.result(measured, why)
+    checks = time.monotonic() - begin - case.sampling_seconds
+    if checks > max_wall:
+        case.notes.append(f"the checks alone took {checks:.3g} s, longer than max_wall={max_wall:g}")
+    return case.result(why)

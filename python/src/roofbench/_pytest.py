@@ -7,7 +7,7 @@ import contextlib
 import importlib.util
 import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,22 +100,12 @@ class Measured:
         out, store = self._config.getoption("--roofbench-json"), self._config.getoption("--roofbench-gate")
         if not self._results or not (out or store):
             return
-        with self._file(out) as path:
-            self._write(path)
-            if store:
-                status = self._gate(path, store)
-                if status and session.exitstatus == pytest.ExitCode.OK:
-                    unusable = status == 2
-                    session.exitstatus = pytest.ExitCode.USAGE_ERROR if unusable else pytest.ExitCode.TESTS_FAILED
-
-    @staticmethod
-    @contextlib.contextmanager
-    def _file(out: Path | None) -> Iterator[Path]:
-        if out:
-            yield out
-            return
         with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder) / "result.json"
+            path = out or Path(folder) / "result.json"
+            self._write(path)
+            status = self._gate(path, store) if store else 0
+        if status and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR if status == 2 else pytest.ExitCode.TESTS_FAILED
 
     def _write(self, path: Path) -> None:
         from roofbench import _runner

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,28 @@ _FLAGS = {
 }
 
 
+def _verdict(name: str) -> property:
+    return property(lambda result: name in result.verdicts)
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Result:
     """A measurement, or the reason why it does not count."""
 
     name: str
     failure: str = ""  # why it does not count; "": it does
-    measurement: _core.Measurement | None = None  # samples of a failed one are kept
+    # The line of a journal, without the case; samples of a failed one are kept. Empty: there are none.
+    measurement: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     axes: dict[str, str] = dataclasses.field(default_factory=dict)
     first_call: float | None = None  # seconds, with all compilation; never among the samples
     checked: bool = False  # against a reference
     notes: Sequence[str] = ()  # what else limits the result
     seed: int = 0
+
+    noisy = _verdict("noisy")
+    disturbed = _verdict("disturbed")
+    throttled = _verdict("throttled")
+    launch_bound = _verdict("launch_bound")
 
     @property
     def ok(self) -> bool:
@@ -47,16 +57,16 @@ class Result:
     @property
     def samples(self) -> list[float]:
         """Seconds of a call, in the order of measurement."""
-        return self.measurement.seconds if self.measurement else []
+        return list(self.measurement.get("samples_s", ()))
 
     @property
     def median(self) -> float | None:
-        return self.measurement.median if self.measurement else None
+        return self.measurement.get("median_s")
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Of the median, at 95 %; None with fewer than six samples."""
-        return self.measurement.interval if self.measurement and len(self.samples) >= _FEWEST_SAMPLES else None
+        return _core.median_interval(self.samples) if len(self.samples) >= _FEWEST_SAMPLES else None
 
     @property
     def roof(self) -> float | None:
@@ -65,49 +75,30 @@ class Result:
 
     @property
     def roof_name(self) -> str:
-        return self.measurement.roof_name if self.measurement else ""
+        return str(self.measurement.get("roof", {}).get("name", ""))
 
     @property
     def counters(self) -> dict[str, float]:
-        return self.measurement.counters() if self.measurement else {}
+        return dict(self.measurement.get("counters", {}))
 
     @property
     def verdicts(self) -> dict[str, str]:
         """Reasons to distrust the figures, each explained: noisy, disturbed, throttled, launch_bound."""
-        if self.measurement is None:
+        if not self.measurement:
             return {}
-        counters = self.counters
-        found = {}
-        if self.measurement.noise:
-            found["noisy"] = "; ".join(_NOISE.get(reason, reason) for reason in self.measurement.noise)
+        noise, counters = self.measurement.get("noise", ()), self.counters
+        found = {"noisy": "; ".join(map(_NOISE.__getitem__, noise))} if noise else {}
         found |= {flag: why for flag, why in _FLAGS.items() if counters.get(flag, 0) > 0}
         if len(self.samples) < _FEWEST_SAMPLES:
             found["few samples"] = f"{len(self.samples)} do not bound a median; give it more max_time"
         return found
 
-    @property
-    def noisy(self) -> bool:
-        return "noisy" in self.verdicts
-
-    @property
-    def disturbed(self) -> bool:
-        return "disturbed" in self.verdicts
-
-    @property
-    def throttled(self) -> bool:
-        return "throttled" in self.verdicts
-
-    @property
-    def launch_bound(self) -> bool:
-        return "launch_bound" in self.verdicts
-
     def _columns(self) -> dict[str, str]:
         return {} if self.median is None else _render.figures(self.median, self.counters, self.roof_name)
 
     def __repr__(self) -> str:
-        notes = list(self.verdicts)
-        if notes and notes[0] == "noisy" and self.measurement:
-            notes[0] = f"noisy ({', '.join(self.measurement.noise)})"
+        noisy = f"noisy ({', '.join(self.measurement.get('noise', ()))})"
+        notes = [noisy if verdict == "noisy" else verdict for verdict in self.verdicts]
         return _render.line(self.name, self._columns(), [*notes, *self.notes], self.failure)
 
     def _repr_html_(self) -> str:
@@ -118,12 +109,11 @@ class Result:
 
     def line(self, *, repetition: int = 0) -> dict[str, Any]:
         """The line of a journal."""
-        if self.measurement is None:
-            text = _core.unmeasured_line(self.name, self.axes, "failed", self.failure, repetition=repetition)
-        else:
-            text = self.measurement.journal_line(self.name, self.axes, repetition=repetition, failure=self.failure)
-        parsed: dict[str, Any] = json.loads(text)
-        return parsed
+        text = _core.unmeasured_line(self.name, self.axes, "failed", self.failure, repetition=repetition)
+        line: dict[str, Any] = json.loads(text)
+        if self.failure:
+            return line | ({"samples_s": self.samples} if self.samples else {})
+        return {**self.measurement, **line, "verdict": "measured"}
 
     def row(self, *, repetition: int = 0, family_index: int = 0) -> dict[str, Any]:
         """The row of a result file, as the program writes it."""
@@ -143,15 +133,13 @@ def save(results: Iterable[Result], path: str | Path) -> None:
     """Writes results into one file, completely or not at all."""
     from roofbench._runner import write_result
 
-    indices: dict[str, int] = {}
     counts: dict[str, int] = {}
-    axes: dict[str, dict[str, None]] = {}
+    axes: dict[str, dict[str, Any]] = {}
     rows = []
     for result in results:
-        index = indices.setdefault(result.name, len(indices))
         repetition = counts[result.name] = counts.get(result.name, -1) + 1
-        axes.setdefault(result.name.partition("/")[0], {}).update(dict.fromkeys(result.axes))
-        rows.append(result.row(repetition=repetition, family_index=index))
+        axes.setdefault(result.name.partition("/")[0], {}).update(result.axes)
+        rows.append(result.row(repetition=repetition, family_index=list(counts).index(result.name)))
     # For readers of the file: an axis is not a counter.
     families = [
         {"name": name, "cache_default": "cold", "axes": [{"name": axis} for axis in own]} for name, own in axes.items()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import roofbench
 from roofbench import _core, _family
 from roofbench._family import Planned, UsageError
 
@@ -33,7 +34,6 @@ Line = dict[str, Any]  # of a journal
 
 OK, FAILED, REFUSED = 0, 1, 2
 _LONGEST_REASON = 2000
-_MICROSECONDS = 1e6
 _SPAWN = multiprocessing.get_context("spawn")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -82,18 +82,17 @@ def _measured(job: Line) -> Line:
     try:
         load(Path(job["file"]))
         one = next(one for one in _family.families() if one.name == job["family"])
-        result = one.case_at(job["point"]).measure(
-            name=one.name_of(job["point"]), axes=one.texts_of(job["point"]), **job["options"]
-        )
+        case = one.case_at(job["point"])
+        named = {"name": one.name_of(job["point"]), "axes": one.texts_of(job["point"])}
+        result = roofbench.measure(case.fn, *case.args, **{**named, **job["options"], **case.options})
         return {"line": result.line(), "text": repr(result)}
     except _family.Skip as skip:
         verdict, reason = "skipped", str(skip)
     except Exception as error:  # the text of whatever the file raises is the row's
-        out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-        verdict, reason = "failed", f"{type(error).__name__}: {error}"
-        if out_of_memory:
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
             verdict, reason = "skipped", f"out of memory: {error}"
         else:
+            verdict, reason = "failed", f"{type(error).__name__}: {error}"
             traceback.print_exc()
     return {"verdict": verdict, "reason": _printable(reason)}
 
@@ -187,16 +186,6 @@ def contract_with(families: Sequence[Line]) -> Line:
     return contract | {"families": families}
 
 
-def opened(args: argparse.Namespace, identity: dict[str, str], facts: dict[str, str], contract: Line) -> _core.Journal:
-    try:
-        journal = _core.Journal(str(args.journal), identity, facts, json.dumps(contract), resume=args.resume)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    for note in journal.notes:
-        say(note)
-    return journal
-
-
 def write_result(path: Path, facts: dict[str, str], families: Sequence[Line], rows: Sequence[Line]) -> None:
     """Raises OSError."""
     context = {
@@ -209,7 +198,8 @@ def write_result(path: Path, facts: dict[str, str], families: Sequence[Line], ro
         "contract": json.dumps(contract_with(families), ensure_ascii=False, separators=(",", ":")),
     }
     text = json.dumps({"context": context, "benchmarks": list(rows)}, indent=1, ensure_ascii=False)
-    _core.write_file(str(path), f"{text}\n")
+    if why := _core.write_file(str(path), f"{text}\n"):
+        raise OSError(why)
 
 
 @dataclass
@@ -220,25 +210,29 @@ class Run:
     planned: list[Planned]
     facts: dict[str, str]
     journal: _core.Journal | None
+    before: Sequence[str] = ()  # lines of the journal from earlier processes
     is_whole: bool = True  # the journal
     signals: Signals = field(default_factory=Signals)
-    lines: list[list[Line]] = field(default_factory=list)  # of each case, its repetitions
+    verdicts: list[str] = field(default_factory=list)
+    rows: list[Line] = field(default_factory=list)  # as the program makes them of its journal
 
     def execute(self) -> None:
-        lines = map(json.loads, self.journal.lines if self.journal else [])
-        recorded = {(line["name"], line["repetition"]): line for line in lines}
+        recorded = {(line["name"], line["repetition"]): line for line in map(json.loads, self.before)}
         for index, one in enumerate(self.planned):
-            self.lines.append([])
+            lines: list[Line] = []
             for repetition in range(self.args.repetitions):
                 line = recorded.get((one.name, repetition))
                 if line is not None:
                     print(f"{one.name}  {line['verdict']} before, from the journal")
                 else:
-                    self._progress(index, one.name)
+                    if sys.stderr.isatty():
+                        place = f"[{index + 1}/{len(self.planned)}] {one.name}"
+                        print(f"\r\x1b[K{place}\r", end="", file=sys.stderr, flush=True)
                     line = self._run(one, repetition)
-                if line is None:
-                    return
-                self.lines[-1].append(line)
+                lines += [line] if line else []
+            self.verdicts += [line["verdict"] for line in lines]
+            texts = [json.dumps(line) for line in lines]
+            self.rows += map(json.loads, _core.rows(texts, one.family.texts_of(one.point), family_index=index))
 
     def _run(self, one: Planned, repetition: int) -> Line | None:
         if self.signals.received:
@@ -259,31 +253,8 @@ class Run:
         print(answer["text"], flush=True)
         return line
 
-    def rows(self) -> list[Line]:
-        """As the program makes them of its journal."""
-        found = []
-        for index, (one, lines) in enumerate(zip(self.planned, self.lines, strict=False)):
-            texts = [json.dumps(line) for line in lines]
-            found += _core.rows(texts, one.family.texts_of(one.point), family_index=index) if texts else []
-        return [json.loads(row) for row in found]
-
-    def _progress(self, index: int, name: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K[{index + 1}/{len(self.planned)}] {name}\r", end="", file=sys.stderr, flush=True)
-
-    def states(self) -> dict[str, int]:
-        verdicts = [line["verdict"] for lines in self.lines for line in lines]
-        return {one: verdicts.count(one) for one in ("measured", "skipped", "failed") if one in verdicts}
-
 
 # The command line. The flags of the program that tools/report abba and gate, and tools/nightly, give are aliases.
-
-# Options of measure that a command line may set for every case: --max_time=SECONDS.
-OPTIONS = {
-    "max_time": (float, "seconds of samples of a case"),
-    "max_warmup_time": (float, "seconds of its warm-up, at most"),
-    "max_samples": (int, "samples of a case, at most"),
-}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -291,39 +262,45 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
+def _above_0(kind: type[float], most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        value = kind(text)
+        if not 0 < value <= most:
+            raise ValueError(text)
+        return value
+
+    read.__name__ = "whole number from 1" if kind is int else "number above 0"  # in messages
+    return read
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if not 0 < value <= 1_000_000:
-        raise ValueError(text)
-    return value
+_SECONDS, _COUNT = _above_0(float, sys.float_info.max), _above_0(int, 1e6)
 
-
-_positive.__name__, _count.__name__ = "number above 0", "whole number from 1"
+# Options of measure that a command line may set for every case: --max_time=SECONDS.
+OPTIONS = {
+    "max_time": (_SECONDS, "S", "seconds of samples of a case"),
+    "max_warmup_time": (_SECONDS, "S", "seconds of its warm-up, at most"),
+    "max_samples": (_COUNT, "N", "samples of a case, at most"),
+}
 
 
 def parser() -> argparse.ArgumentParser:
-    top = _Parser(prog="python -m roofbench run", description="Measures the families of a file.", allow_abbrev=False)
-    add = top.add_argument
+    top = _Parser(prog="python -m roofbench")
+    top.add_argument("--version", action="version", version=f"roofbench {_core.version} ({_core.git_revision})")
+    verbs = top.add_subparsers(required=True, metavar="run")
+    add = verbs.add_parser("run", help="measures the families of a file", allow_abbrev=False).add_argument
     add("file", type=Path, metavar="FILE", help="a Python file with @roofbench.family")
     add("--filter", "--benchmark_filter", default="", metavar="REGEX", help="cases to run; a leading - inverts it")
     add("--axis", action="append", default=[], metavar="[FAMILY.]NAME=V1,V2", help="replace values: n=256:4096:x2")
     add("--json", "--benchmark_out", type=Path, metavar="OUT", help="the result file")
     add("--journal", type=Path, metavar="FILE", help="a line for each finished case, at once")
     add("--resume", action="store_true", help="continue the journal; with --json alone, the run that wrote OUT")
-    add("--timeout", "--case_timeout", type=_positive, default=900.0, metavar="S", help="seconds of a case (900)")
-    add("--repetitions", "--benchmark_repetitions", type=_count, default=1, metavar="N", help="processes of each case")
+    add("--timeout", "--case_timeout", type=_SECONDS, default=900.0, metavar="S", help="seconds of a case (900)")
+    add("--repetitions", "--benchmark_repetitions", type=_COUNT, default=1, metavar="N", help="processes of each case")
     add("--list", "--benchmark_list_tests", nargs="?", const="text", choices=("text", "true", "json"), help="the cases")
     add("--describe", choices=("json",), help="the contract: families, axes and counters")
     add("--benchmark_out_format", choices=("json",), help=argparse.SUPPRESS)
-    for name, (kind, text) in OPTIONS.items():
-        add(f"--{name}", type=_count if kind is int else _positive, metavar="N" if kind is int else "S", help=text)
+    for name, (read, unit, text) in OPTIONS.items():
+        add(f"--{name}", type=read, metavar=unit, help=text)
     return top
 
 
@@ -360,7 +337,7 @@ def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Raises UsageError."""
+    """Does what the command line says, `run` and its flags. Raises UsageError."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the run, not a traceback
     args, flags = _parsed(arguments)
     try:
@@ -388,10 +365,21 @@ def run(arguments: Sequence[str]) -> int:
     if args.json and args.journal and args.json.resolve() == args.journal.resolve():
         raise UsageError(f"--json and --journal are the same file, {args.json}; choose another name")
     facts = facts_of(args.file.name, args.file.resolve().parent)
-    journal = opened(args, _identity(args, facts), facts, contract_with(chosen)) if args.journal else None
-    if args.json and journal:
-        _marker(args.json).write_text("".join(f"{flag}\0" for flag in flags))
-    todo = Run(args, planned, journal.context if journal else facts, journal)
+    journal: _core.Journal | None = None
+    lines: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    if args.journal:
+        journal, contract = _core.Journal(), json.dumps(contract_with(chosen))
+        try:
+            opened = journal.open(str(args.journal), _identity(args, facts), facts, contract, resume=args.resume)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        facts, lines, notes = opened
+        if args.json:
+            _marker(args.json).write_text("".join(f"{flag}\0" for flag in flags))
+    for note in notes:
+        say(note)
+    todo = Run(args, planned, facts, journal, lines)
     print(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads", flush=True)
     todo.execute()
     return _finish(todo, chosen)
@@ -399,11 +387,12 @@ def run(arguments: Sequence[str]) -> int:
 
 def _finish(todo: Run, chosen: Sequence[Line]) -> int:
     """Writes what was measured, also after a signal, by which the process then ends."""
-    out, states, ending = todo.args.json, todo.states(), todo.signals.received
+    out, ending = todo.args.json, todo.signals.received
+    states = {one: todo.verdicts.count(one) for one in ("measured", "skipped", "failed") if one in todo.verdicts}
     is_written = True
     if out:
         try:
-            write_result(out, todo.facts, chosen, todo.rows())
+            write_result(out, todo.facts, chosen, todo.rows)
         except OSError as error:
             say(str(error))
             is_written = False
@@ -419,9 +408,9 @@ def _finish(todo: Run, chosen: Sequence[Line]) -> int:
     return OK if is_written and todo.is_whole and "failed" not in states else FAILED
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     try:
-        return run(arguments)
+        return run(sys.argv[1:])
     except UsageError as error:
         say(str(error))
         return REFUSED
