@@ -94,8 +94,21 @@ def test_tokens_of_ragged_prompts_are_identical(name: str, tmp_path: Path) -> No
     ended = greedy(model, texts, stop)
     assert min(map(len, ended)) < NEW // 2
     assert max(map(len, ended)) == NEW
-    for found, _ in ours(tmp_path, texts, stop).values():
+    for found, case in ours(tmp_path, texts, stop).values():
         assert found == ended
+        ends = [len(tokens) for tokens in ended if stop in tokens]
+        assert (case["sequences"], case["sequences_ended"], case["truncated_tokens"]) == (len(texts), len(ends), 0)
+        assert (case["first_end_tokens"], case["last_end_tokens"]) == (min(ends), max(ends))
+        # Real tokens alone, without those that a padded batch would have.
+        made = sum(map(len, ended))
+        assert case["tokens/s"] * case["decode_ms"] / 1e3 == pytest.approx(made - len(texts))
+        assert case["prefill_tokens/s"] * case["ttft_ms"] / 1e3 == pytest.approx(sum(lengths))
+        assert case["e2e_tokens/s"] * case["real_time"] / 1e6 == pytest.approx(made)
+    said = [line.split("\t")[1] for line in (tmp_path / "tokens").read_text().splitlines()]
+    assert said[: len(texts)] == [
+        f"prompt {i + 1}: {len(tokens)} tokens, {'ended' if stop in tokens else 'not ended'}"
+        for i, tokens in enumerate(ended)
+    ]
 
 
 # Positions that turn by the length of a text. transformers turns a padded batch by the longest of its texts, and keeps
