@@ -238,6 +238,9 @@ TEST(Refusals, OfFiles) {
       {{"--routing={tmp}/empty"}, {"--routing={tmp}/empty: no expert has a row"}},
       {{"--routing={tmp}/rows"}, {"--routing has no effect", "--axis=grouped_mm.routing=given"}},
       {{"--profile=/nowhere/at/all"}, {"make its folder first"}},
+      {{"--describe_checkpoint="}, {"--describe_checkpoint=: expected FOLDER"}},
+      {{"--describe_checkpoint={tmp}/none"}, {"--describe_checkpoint={tmp}/none: {tmp}/none/config.json: No such"}},
+      {{"--describe_checkpoint={tmp}", "--benchmark_format=csv"}, {"answers as console or json"}},
   };
   const std::map<std::string, std::string> files = {
       {"precious", "text\n"},

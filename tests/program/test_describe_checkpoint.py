@@ -122,18 +122,3 @@ def test_the_default_format_is_a_table(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "tokens/s: what the roof of this machine allows, measured now" in done.stdout
     assert "down_proj" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        (("--describe_checkpoint=",), "--describe_checkpoint=: expected FOLDER"),
-        (("--describe_checkpoint={tmp}/none",), "--describe_checkpoint={tmp}/none: {tmp}/none/config.json: No such"),
-        (("--describe_checkpoint={tmp}", "--benchmark_format=csv"), "--describe_checkpoint answers as console or json"),
-    ],
-)
-def test_refused(run: Run, tmp_path: Path, flags: tuple[str, ...], why: str) -> None:
-    strange_folder.write(tmp_path)
-    done = run(*(flag.format(tmp=tmp_path) for flag in flags))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert why.format(tmp=tmp_path) in done.stderr
