@@ -11,11 +11,10 @@
 
 #include "lib/models/generation/sampling.h"
 
+// tests/oracles/test_sampling.py compares distributions and draws with those of transformers.
 namespace roofbench::models {
 namespace {
 
-using testing::DoubleEq;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Tokens 0, 1, … with these weights.
@@ -36,26 +35,6 @@ std::vector<int64_t> Tokens(const Candidates& candidates) {
   for (const Candidate& one : candidates) tokens.push_back(one.token);
   std::sort(tokens.begin(), tokens.end());
   return tokens;
-}
-
-std::vector<double> Weights(const Candidates& candidates) {
-  std::vector<double> weights;
-  for (const Candidate& one : candidates) weights.push_back(one.weight);
-  return weights;
-}
-
-TEST(Sampling, PenaltyMakesSeenTokensLessLikely) {
-  Candidates candidates = Of({3, -3, 3, -3, 0});
-  PenalizeRepetition(candidates, {1, 1, 0, 0, 1}, 1.5);
-  EXPECT_THAT(Weights(candidates), ElementsAre(2, -4.5, 3, -3, 0));
-  PenalizeRepetition(candidates, {1, 1, 0, 0, 1}, 0.5);
-  EXPECT_THAT(Weights(candidates), ElementsAre(4, -2.25, 3, -3, 0));
-}
-
-TEST(Sampling, TemperatureDivides) {
-  Candidates candidates = Of({3, -1});
-  DivideByTemperature(candidates, 0.5);
-  EXPECT_THAT(Weights(candidates), ElementsAre(6, -2));
 }
 
 // The tokens that keep(…, value) keeps of `all`, for each value.
@@ -91,38 +70,6 @@ TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
                       {0.91, {0, 1, 2, 3}},
                       {1, {0, 1, 2, 3}}});
   ExpectKept<double>(KeepTopP, Of({7, 7, 7, 7}), {{0.5, {0, 1}}});  // reaching it exactly is enough
-}
-
-TEST(Sampling, MinPKeepsAShareOfTheMostLikely) {
-  ExpectKept<double>(
-      KeepMinP, OfShares({0.1, 0.4, 0.2, 0.3}),
-      {{0.24, {0, 1, 2, 3}}, {0.26, {1, 2, 3}}, {0.49, {1, 2, 3}}, {0.51, {1, 3}}, {0.76, {1}}, {1, {1}}});
-}
-
-// Any other order keeps other tokens: the penalty moves 0 below 1; of the top three, 2 has what top_p does not need.
-TEST(Sampling, ProcessorsRunInOrder) {
-  const std::vector<float> logits = {4, 3, 1, 0.5, -2};
-  const std::vector<uint8_t> seen = {1, 0, 0, 0, 0};
-  Candidates left;
-  Distribution({.temperature = 2, .top_k = 3, .top_p = 0.8, .repetition_penalty = 2}, logits.data(), seen, left);
-  EXPECT_THAT(Tokens(left), ElementsAre(0, 1));
-  const double second = std::exp((2.0 - 3.0) / 2);
-  EXPECT_THAT(Weights(left), ElementsAre(DoubleEq(1 / (1 + second)), DoubleEq(second / (1 + second))));
-  Distribution({}, logits.data(), seen, left);
-  EXPECT_EQ(left.size(), logits.size());
-}
-
-TEST(Sampling, DrawsByProbability) {
-  const Candidates likely = {{7, 0.5}, {3, 0.25}, {5, 0.25}};
-  kernels::SplitMix64 random(1);
-  std::vector<int> count(8);
-  constexpr int kDraws = 1 << 16;
-  for (int i = 0; i < kDraws; ++i) ++count[static_cast<std::size_t>(DrawToken(likely, random))];
-  // Ten standard deviations, of draws that are the same everywhere.
-  EXPECT_NEAR(count[7], kDraws / 2, 10 * 128);
-  EXPECT_NEAR(count[3], kDraws / 4, 10 * 111);
-  EXPECT_EQ(count[7] + count[3] + count[5], kDraws);
-  EXPECT_EQ(DrawToken({{4, 0.0}}, random), 4) << "rounding may leave a rest";
 }
 
 // The weights stay finite, and at least one token remains.
