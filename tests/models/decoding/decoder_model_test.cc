@@ -254,38 +254,6 @@ std::vector<Variant> DecoderVariants() {
 INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(DecoderVariants()),
                          [](const auto& instance) { return NameOf(instance.param); });
 
-// Windows of all layers or of one, with biases and norms of heads: a masked prompt, and token by token.
-TEST(DecoderWithAWindow, AllPathsAgree) {
-  const at::NoGradGuard no_grad;
-  at::Generator generator = at::detail::createCPUGenerator(3);
-  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
-  config.shape.attention_bias = true;
-  config.shape.head_norms = true;
-  DecoderWeights weights = RandomWeights(config, Storage::Default(WeightFormat::kFp32), 1).value();
-  FillVectors(weights, generator);
-  const at::Tensor tokens = at::randint(0, 96, {2, 20}, generator, at::kLong);
-  std::vector<at::Tensor> others;  // of other windows
-  EagerDecoder without(weights, 2, 24);
-  others.push_back(Read(without, tokens, 20));
-  weights.config.shape.window = 6;
-  for (const std::set<int64_t>& whole : {std::set<int64_t>{}, {0}, {1}}) {
-    weights.config.whole_layers = whole;
-    EagerDecoder exact(weights, 2, 24, Arithmetic::kExact);
-    const at::Tensor expected = Read(exact, tokens, 20);
-    for (const at::Tensor& other : others) {
-      EXPECT_GT((other - expected).abs().max().item<double>(), 0.1) << "the window makes no difference";
-    }
-    others.push_back(expected);
-    for (const char* implementation : {"eager", "native"}) {
-      for (const int64_t prompt : {1, 4, 13, 20}) {
-        const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 24}, 2).value();
-        EXPECT_LT((Read(*decoder, tokens, prompt) - expected).abs().max().item<double>(), 1e-4)
-            << implementation << prompt;
-      }
-    }
-  }
-}
-
 // 1.003 is one in bf16.
 TEST(DecoderWithNormsInFp32, DoesNotRoundTheirWeights) {
   const at::NoGradGuard no_grad;
