@@ -178,15 +178,6 @@ TEST(OperatorWork, CountsTensorBytesOnly) {
   EXPECT_EQ(OperatorInputBytes({{2}}, {"unheard of"}), 0);
 }
 
-TEST(ProfileReport, TextRespectsItsLimits) {
-  const ProfileTables tables = MakeTables(TwoSteps(), {.steps = 2});
-  const std::string text = ProfileText({.case_name = "a/b:1", .steps = 2}, tables, {.rows = 1, .width = 8});
-  EXPECT_THAT(text, HasSubstr("a/b:1\n"));
-  EXPECT_THAT(text, HasSubstr("aten::mm"));
-  EXPECT_THAT(text, testing::Not(HasSubstr("roofbench::softmax")));
-  EXPECT_THAT(text, HasSubstr("1 more (--profile_rows)"));
-}
-
 TEST(OperatorWork, TheNameImpliesTheKindOfWork) {
   EXPECT_EQ(KindOfWork("aten::addmm"), WorkKind::kProduct);
   EXPECT_EQ(KindOfWork("aten::_scaled_mm"), WorkKind::kProduct);

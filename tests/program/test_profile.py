@@ -147,6 +147,7 @@ def test_text_is_sorted_and_cut_as_asked(run: Run, tmp_path: Path) -> None:
     (text,) = (path.read_text() for path in tmp_path.glob("*.txt"))
     operators = text.split("Operators\n")[1].split("\n\n")[0].splitlines()
     assert len(operators) == 1 + 3 + 1
+    assert operators[-1] == f"… and {len(calls) - 3} more (--profile_rows)"
     assert all(len(line.split("  ")[0]) <= 11 for line in operators[1:4])
 
 
