@@ -251,11 +251,14 @@ def kernels(tools: Tools, step: Step) -> None:
 
 
 def collectives(tools: Tools, step: Step) -> None:
-    flags = [f"--benchmark_filter=^({'|'.join(COLLECTIVES)})/impl:nccl/", f"--ranks={tools.ranks}", "--unverified"]
-    suite("collectives", flags)(tools, step)
+    chosen = f"^(({'|'.join(COLLECTIVES)})/impl:nccl/|train_step/impl:eager/.*/parallel:[^n])"
+    suite("collectives", [f"--benchmark_filter={chosen}", f"--ranks={tools.ranks}", "--unverified"])(tools, step)
     if step.status == "failed":
         return
     cases = iterations(step.figures["results"])
+    step.figures["shared"] = {
+        case["name"]: case.get("communication_ms") for case in cases if "/parallel:" in case["name"]
+    }
     step.figures["busbw"] = {case["name"]: case["busbw"] for case in cases if "busbw" in case}
     if not step.figures["busbw"]:
         reasons = list(filter(None, (case.get("error_message") or case.get("skip_message") for case in cases)))
@@ -314,7 +317,7 @@ STEPS: dict[str, Check] = {
 
 def verified(steps: Mapping[str, Step]) -> list[str]:
     """Parts that ran here without a fault, as lib/device/unverified.cc names it: our own kernels if all of their checks
-    passed, Inductor's packages if a case of them did, and NCCL if all collectives did.
+    passed, Inductor's packages if a case of them did, NCCL if all collectives did, and shared steps if all of them did.
     """
     names = set()
     status = {name: step.status for name, step in steps.items()}
@@ -329,6 +332,8 @@ def verified(steps: Mapping[str, Step]) -> list[str]:
     if status.get("collectives") == "passed":
         ran = {name.partition("/")[0] for name in steps["collectives"].figures["busbw"]}
         names |= {"NcclGroup"} if ran == set(COLLECTIVES) else set()
+        shared = steps["collectives"].figures.get("shared", {}).values()
+        names |= {"SharedStep"} if shared and None not in shared else set()
     return sorted(names)
 
 

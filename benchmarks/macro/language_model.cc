@@ -136,7 +136,12 @@ namespace {
 
 // Whether ranks can divide the model.
 absl::Status SupportsDivided(const Point& at, const models::DecoderConfig& config, const Device& device) {
-  if (absl::Status status = SupportsRanks(at, device); !status.ok() || ParallelAt(at) == nullptr) return status;
+  if (absl::Status status = SupportsRanks(at); !status.ok() || ParallelAt(at) == nullptr) return status;
+  if (device.gpu() != nullptr) {
+    return absl::UnimplementedError(
+        "its ranks exchange data over Gloo, LibTorch's backend for processors; over NCCL only collectives and training "
+        "run");
+  }
   const std::string& impl = at.Text("impl");
   if (impl != "eager" && impl != "native") {
     return absl::UnimplementedError(absl::StrCat("parallel:tensor exchanges data within each layer, and impl:", impl,
@@ -398,7 +403,8 @@ void SharedSteps::Run(const std::function<void()>& step) {
 const models::ParallelTimes& SharedSteps::MeasuredTimes(const std::function<void()>& step) {
   const at::NoGradGuard no_grad;
   const auto counted = [&] { Run(step); };
-  if (!times_) times_ = models::MeasureTimes(hooks_->traffic(), counted, /*seconds=*/1);
+  timing::CpuClock clock;
+  if (!times_) times_ = models::MeasureTimes(hooks_->traffic(), clock, counted, /*seconds=*/1);
   return *times_;
 }
 

@@ -210,7 +210,7 @@ Network NetworkAt(const Point& at, Inputs& in) {
     network.layers = layers(make);
     return network;
   }
-  models::ParallelRun::Options options = ParallelOptions(at);
+  models::ParallelRun::Options options = ParallelOptions(at, in);
   options.passes = network.steps;
   const RunLayer run = at.Text("impl") == "native" ? models::NativeLinearGelu : EagerLayer;
   network.shared = std::make_shared<models::ParallelRun>(
@@ -243,13 +243,11 @@ ParallelWork ParallelWorkAt(const Point& at) {
           .units = work.Units()};
 }
 
-absl::Status Supports(const Point& at, const Device& device) {
-  if (absl::Status status = SupportsParallel(at, device); !status.ok() || ParallelAt(at) == nullptr) return status;
+absl::Status Supports(const Point& at, const Device& /*device*/) {
+  if (absl::Status status = SupportsParallel(at); !status.ok() || ParallelAt(at) == nullptr) return status;
   if (ParallelAt(at)->needs_optimizer) {
     return absl::UnimplementedError("zero1 divides the state of an optimizer, which mlp has not; train_step has one");
   }
-  if (at.Text("impl") == "compiled")
-    return absl::UnimplementedError("parallel: needs autograd, impl:compiled has none");
   if (ModelParts(at) == 1 || (at.Int("layers") % 2 == 0 && at.Int("d") % ModelParts(at) == 0)) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("parallel:tensor divides pairs of layers, and d by ", ModelParts(at)));
 }
@@ -307,6 +305,7 @@ const Registration kMlp =
           built.autograd = true;
         })
         .Impl("eager", [](Network& n, timing::PhaseMarker& marker) { n.Step(EagerLayer, marker); })
+        .LaunchesAt(ParallelKernels)
         .Impl("compiled", OnCpu(PrepareCompiled))
         .Impl("native",
               OnCpu([](Network& n, timing::PhaseMarker& marker) { n.Step(models::NativeLinearGelu, marker); }))

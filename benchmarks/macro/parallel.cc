@@ -93,19 +93,22 @@ int64_t BatchParts(const Point& at) {
   return row != nullptr && row->splits_batch ? at.Ranks() : 1;
 }
 
-absl::Status SupportsRanks(const Point& at, const Device& device) {
-  if (ParallelAt(at) == nullptr) {
-    if (at.Ranks() == 1) return absl::OkStatus();
-    return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
-  }
-  if (device.gpu() == nullptr) return absl::OkStatus();
-  return absl::UnimplementedError(
-      "its ranks exchange data over Gloo, LibTorch's backend for processors; over NCCL only the collectives run");
+absl::Status SupportsRanks(const Point& at) {
+  if (ParallelAt(at) != nullptr || at.Ranks() == 1) return absl::OkStatus();
+  return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
 }
 
-absl::Status SupportsParallel(const Point& at, const Device& device) {
+std::vector<std::string_view> ParallelKernels(const Point& at) {
+  if (ParallelAt(at) == nullptr) return {};
+  return {models::kSharedStep};
+}
+
+absl::Status SupportsParallel(const Point& at) {
   const models::ParallelRow* const row = ParallelAt(at);
-  if (absl::Status status = SupportsRanks(at, device); !status.ok() || row == nullptr) return status;
+  if (absl::Status status = SupportsRanks(at); !status.ok() || row == nullptr) return status;
+  if (const std::string& impl = at.Text(kImplAxis); impl != "eager" && impl != "native") {
+    return absl::UnimplementedError(absl::StrCat("parallel: needs hooks in each step, impl:", impl, " has none"));
+  }
   const bool has_buckets = row->kind == ParallelKind::kBucketed || row->kind == ParallelKind::kZero1;
   if (!has_buckets && at.Text(kBucketAxis) != kBucketMib) {
     return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " has no buckets of ", kBucketAxis));
@@ -124,8 +127,10 @@ workload::Cost ParallelCost(const Point& at, const ParallelWork& work) {
   return cost;
 }
 
-models::ParallelRun::Options ParallelOptions(const Point& at) {
-  return {.kind = ParallelAt(at)->kind, .bucket_bytes = static_cast<int64_t>(BucketBytes(at))};
+models::ParallelRun::Options ParallelOptions(const Point& at, const Inputs& in) {
+  return {.kind = ParallelAt(at)->kind,
+          .bucket_bytes = static_cast<int64_t>(BucketBytes(at)),
+          .clock = in.device().NewClock()};
 }
 
 void DescribeExchanges(const Point& at, const ParallelWork& work, const StepExchanges& step, Case& built) {

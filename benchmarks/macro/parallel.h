@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,10 +29,12 @@ const models::ParallelRow* ParallelAt(const Point& at);
 // Ranks that the model is divided among (`tensor`), and parts of the batch that is on all of them.
 int64_t ModelParts(const Point& at);
 int64_t BatchParts(const Point& at);
-// Whether the device has such ranks.
-absl::Status SupportsRanks(const Point& at, const Device& device);
+// Whether ranks can share this.
+absl::Status SupportsRanks(const Point& at);
 // The same for the step of a training.
-absl::Status SupportsParallel(const Point& at, const Device& device);
+absl::Status SupportsParallel(const Point& at);
+// What no GPU may have run yet.
+std::vector<std::string_view> ParallelKernels(const Point& at);
 
 // The memory of a case and the traffic between its ranks, in bytes.
 struct ParallelWork {
@@ -52,7 +55,7 @@ struct ParallelWork {
 // The work of all ranks, with the memory of one.
 workload::Cost ParallelCost(const Point& at, const ParallelWork& work);
 
-models::ParallelRun::Options ParallelOptions(const Point& at);
+models::ParallelRun::Options ParallelOptions(const Point& at, const Inputs& in);
 
 // What ranks send in a step of a built case, and its times.
 struct StepExchanges {

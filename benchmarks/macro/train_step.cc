@@ -130,7 +130,7 @@ Training TrainingAt(const Point& at, Inputs& in) {
     return in.Integers(0, at.Int("vocab"), {BatchParts(at) * at.Int("batch"), at.Int("context")});
   };
   if (ParallelAt(at) != nullptr) {
-    models::ParallelRun::Options options = ParallelOptions(at);
+    models::ParallelRun::Options options = ParallelOptions(at, in);
     options.make_optimizer = OptimizerAt(at);
     // An epsilon above the rounding of gradients, which AdamW would otherwise amplify where they are nearly zero.
     options.settings = {.learning_rate = 1e-4, .epsilon = 1e-6};
@@ -272,8 +272,8 @@ void Describe(const Point& at, const std::shared_ptr<Training>& all, Case& built
   DescribeAttention(at, training->device(), built);
 }
 
-absl::Status Supports(const Point& at, const Device& device) {
-  if (absl::Status status = SupportsParallel(at, device); !status.ok()) return status;
+absl::Status Supports(const Point& at, const Device& /*device*/) {
+  if (absl::Status status = SupportsParallel(at); !status.ok()) return status;
   if (ParallelAt(at) != nullptr && ModeAt(at) != TrainingMode::kStep) {
     return absl::UnimplementedError("parallel: needs pass:step, whose optimizer ranks update together");
   }
@@ -356,6 +356,7 @@ const Registration kTrainStep =
         })
         .Details(Describe)
         .Impl("eager", Step)
+        .LaunchesAt(ParallelKernels)
         .Impl("native", OnCpu(Step))
         .Limits("its products are oneDNN's and its layers our own kernels")
         .Impl("compiled", OnCpu(PrepareCompiled))

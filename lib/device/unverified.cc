@@ -26,6 +26,7 @@ const std::initializer_list<UnverifiedKernel> kTable = {
     {"GemvRows", "lib/kernels/cuda/gemv_cuda.cu", true},
     {"InductorPackage", "lib/suite/steps/compiled.cc"},
     {"NcclGroup", "lib/ranks/nccl_cuda.cc"},
+    {"SharedStep", "lib/models/training/parallel.cc"},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/ranks/guarded.h"
+#include "lib/ranks/reducer.h"
 
 namespace roofbench::ranks {
 namespace {
@@ -127,6 +128,12 @@ class DeviceGroup final : public Group {
     });
   }
   void Barrier() override { host_->Barrier(); }
+  std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters) override {
+    const bool is_nccl = backend() == "nccl";
+    return ReducerOver(backend_,
+                       is_nccl ? c10d::ProcessGroup::BackendType::NCCL : c10d::ProcessGroup::BackendType::CUSTOM,
+                       parameters);
+  }
   void Meet() override { AllReduce(token_); }
 
  private:

@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/ranks/group.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <functional>
-#include <thread>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
 #include "lib/ranks/guarded.h"
+#include "lib/ranks/reducer.h"
 
 #ifdef USE_C10D_GLOO
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 #endif
 
 namespace roofbench::ranks {
@@ -68,12 +64,6 @@ at::Tensor Borrowed(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options().requires_grad(false));
 }
 
-// Elsewhere the caller waits for the release, which takes a processor that another rank may need.
-void WaitAndRelease(c10::intrusive_ptr<c10d::Work> work) {
-  work->wait();
-  while (work.use_count() > 1) std::this_thread::yield();
-}
-
 class Begun final : public Work {
  public:
   Begun(const char* name, int rank) : name_(name), rank_(rank) {}
@@ -96,60 +86,6 @@ class Begun final : public Work {
   const int rank_;
   std::function<void()> then_;
   std::vector<c10::intrusive_ptr<c10d::Work>> parts_;
-};
-
-// Keeps what c10d::Reducer begins, until no thread of Gloo holds its buckets, which the reducer replaces once.
-class ReducerGroup final : public c10d::ProcessGroup {
- public:
-  using ProcessGroup::ProcessGroup;
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
-                                           const c10d::AllreduceOptions& options) override {
-    return begun_.emplace_back(ProcessGroup::allreduce(tensors, options));
-  }
-  void AwaitRelease() {
-    for (c10::intrusive_ptr<c10d::Work>& work : begun_) WaitAndRelease(std::move(work));
-    begun_.clear();
-  }
-
- private:
-  std::vector<c10::intrusive_ptr<c10d::Work>> begun_;
-};
-
-class TorchReducer final : public Reducer {
- public:
-  TorchReducer(const std::vector<at::Tensor>& parameters, c10::intrusive_ptr<ReducerGroup> group)
-      : group_(std::move(group)),
-        reducer_(std::make_unique<c10d::Reducer>(
-            parameters, BucketsOf(parameters), group_,
-            /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false), c10d::kDefaultBucketBytesCap,
-            /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/false,
-            /*param_names=*/std::unordered_map<std::size_t, std::string>(), c10d::kDefaultFirstBucketBytes,
-            /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-            /*bucket_bytes_cap_list=*/std::vector<int64_t>())) {}
-  void BeforeForward() override {
-    group_->AwaitRelease();
-    reducer_->prepare_for_forward();
-    reducer_->rebuild_buckets();  // once, in the order in which the first backward pass came to the gradients
-  }
-  void BeforeBackward() override { reducer_->prepare_for_backward({}); }
-  std::vector<int64_t> BucketElements() const override {
-    std::vector<int64_t> elements;
-    for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
-      elements.push_back(bucket.getBuffer().numel());
-    }
-    return elements;
-  }
-
- private:
-  static std::vector<std::vector<std::size_t>> BucketsOf(const std::vector<at::Tensor>& parameters) {
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
-        parameters, {c10d::kDefaultFirstBucketBytes, c10d::kDefaultBucketBytesCap}));
-    std::ranges::reverse(buckets);  // gradients come from the last layer to the first
-    return buckets;
-  }
-
-  const c10::intrusive_ptr<ReducerGroup> group_;
-  const std::unique_ptr<c10d::Reducer> reducer_;
 };
 
 class Gloo final : public Group {
@@ -224,8 +160,9 @@ class Gloo final : public Group {
     std::vector<at::Tensor> out = {Borrowed(sent)};
     Wait("send and receive", [&] {
       const auto receiving = group_->recv(tensors_ = {Borrowed(received)}, from, kTag);
-      group_->send(out, to, kTag)->wait();
-      return receiving;
+      auto sending = group_->send(out, to, kTag);
+      receiving->wait();  // as a rule the later one, so that this thread sleeps once
+      return sending;
     });
   }
   void Barrier() override {
@@ -233,9 +170,7 @@ class Gloo final : public Group {
   }
 
   std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters) override {
-    auto group = c10::make_intrusive<ReducerGroup>(rank(), size());
-    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, group_);
-    return std::make_unique<TorchReducer>(parameters, std::move(group));
+    return ReducerOver(group_, c10d::ProcessGroup::BackendType::GLOO, parameters);
   }
 
  private:

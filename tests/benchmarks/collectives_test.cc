@@ -2,11 +2,13 @@
 // The collectives over Gloo, and decoders that ranks divide, with ranks that are threads of this process: right on
 // every rank, and a fault of one rank is found by its own check.
 
+#include <c10/core/AutogradState.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/cpu_device.h"
+#include "lib/models/training/parallel.h"
 #include "lib/ranks/device_group.h"
 #include "lib/ranks/group.h"
 #include "lib/suite/check.h"
@@ -170,6 +173,76 @@ TEST_P(Collectives, OfDevicesAreRightOnEveryRank) {
       EXPECT_EQ(StatusOf(planned, idle, 1, *device).ok(), has_it) << planned.name << " on rank " << host->rank();
     }
   });
+}
+
+// A host that waits for other ranks while they have their turn.
+class WaitingHost final : public ranks::ForwardingGroup {
+ public:
+  WaitingHost(SharedGroup inner, std::unique_lock<std::mutex>& turn) : ForwardingGroup(std::move(inner)), turn_(turn) {}
+  void AllGather(at::Tensor& output, const at::Tensor& input) override {
+    const ranks::WithoutTurn others(turn_);
+    ForwardingGroup::AllGather(output, input);
+  }
+
+ private:
+  std::unique_lock<std::mutex>& turn_;
+};
+
+// A step that ranks with GPUs share. What it exchanges alone, too, lies on the device, by whose clock all is timed.
+class SharedSteps : public OverGloo<models::ParallelRow> {};
+
+TEST_P(SharedSteps, OfDevicesAreRightOnEveryRank) {
+  timing::FakeMachine machine;
+  AcceleratorGpu* gpu = nullptr;
+  const std::unique_ptr<GpuDevice> device = MakeAcceleratorDevice(machine, gpu);
+  gpu->operator_seconds = 0.01;  // few rounds are enough then
+  const PlannedCase planned = CaseAt("train_step", {{"impl", "eager"},
+                                                    {"pass", "step"},
+                                                    {"dtype", "fp32"},
+                                                    {"d_model", "32"},
+                                                    {"d_ff", "64"},
+                                                    {"layers", "2"},
+                                                    {"heads", "4"},
+                                                    {"vocab", "50"},
+                                                    {"context", "8"},
+                                                    {"batch", "2"},
+                                                    {"parallel", GetParam().name},
+                                                    {"ranks", "2"}});
+  EXPECT_TRUE(planned.family->SupportOf(planned.point, *device).ok());
+  EXPECT_THAT(CheckVerified(*planned.family->ImplementationOf(planned.point), planned.point, *device).ToString(),
+              HasSubstr("no GPU has run SharedStep"));
+  std::mutex one_at_a_time;
+  AsRanks(2, [&](const SharedGroup& host) {
+    std::unique_lock turn(one_at_a_time);
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);  // the device has one thread for all ranks
+    Inputs inputs(*device, 0, planned.name);
+    inputs.SetGroup(ranks::OverBackend(std::make_unique<WaitingHost>(host, turn),
+                                       c10::make_intrusive<ranks::ThroughHost>(host, turn), device->torch_device()));
+    const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);
+    ASSERT_TRUE(built.ok()) << built.status();
+    for (int step = 0; step < 2; ++step) RunOnce(*built);
+    EXPECT_EQ(CheckCase(*built), absl::OkStatus()) << "rank " << host->rank();
+    std::map<std::string, double> figures;
+    for (const auto& [name, value] : built->figures) figures[name] = value();
+    EXPECT_GT(figures.at("computation_ms"), 1e3 * gpu->operator_seconds * 100) << "of the device";
+    EXPECT_GT(figures.at("communication_ms"), 0) << "of the device";
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SharedSteps, testing::ValuesIn(models::kParallelRows),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(SharedStepsOfDevices, SayWhyTheyAreRefused) {
+  timing::FakeMachine machine;
+  AcceleratorGpu* gpu = nullptr;
+  const std::unique_ptr<GpuDevice> device = MakeAcceleratorDevice(machine, gpu);
+  const auto refusal = [&](const char* family, const char* impl) {
+    const PlannedCase planned = CaseAt(family, {{"impl", impl}, {"parallel", "tensor"}, {"ranks", "2"}});
+    return std::string(planned.family->SupportOf(planned.point, *device).message());
+  };
+  EXPECT_EQ(refusal("mlp", "eager"), "");
+  EXPECT_THAT(refusal("mlp", "graph"), HasSubstr("impl:graph has none"));
+  EXPECT_THAT(refusal("decode", "eager"), HasSubstr("over NCCL only collectives and training run"));
 }
 
 // A rank leaves between two steps of those collectives in which each waits for it.

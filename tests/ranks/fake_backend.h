@@ -75,6 +75,13 @@ class RecordingBackend : public FakeBackend {
   }
 };
 
+// While it lives, the calling thread does not hold its turn.
+struct WithoutTurn {
+  explicit WithoutTurn(std::unique_lock<std::mutex>& of) : turn(of) { turn.unlock(); }
+  ~WithoutTurn() { turn.lock(); }
+  std::unique_lock<std::mutex>& turn;
+};
+
 // Exchanges tensors of any device in copies on the host. `turn`, which the calling thread holds, is not held while it
 // waits for other ranks.
 class ThroughHost : public FakeBackend {
@@ -122,14 +129,20 @@ class ThroughHost : public FakeBackend {
       const WithoutTurn others(turn_);
       call(out, in);
     }
+    output.zero_();  // takes time on the device
     output.copy_(out);
-    return nullptr;
+    return c10::make_intrusive<Done>(output);
   }
 
-  struct WithoutTurn {
-    explicit WithoutTurn(std::unique_lock<std::mutex>& of) : turn(of) { turn.unlock(); }
-    ~WithoutTurn() { turn.lock(); }
-    std::unique_lock<std::mutex>& turn;
+  // For c10d::Reducer, which takes the result from it.
+  struct Done final : c10d::Work {
+    explicit Done(const at::Tensor& result)
+        : future(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+      future->markCompleted(std::vector<at::Tensor>{result}, std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>());
+    }
+    bool wait(std::chrono::milliseconds) override { return true; }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future; }
+    const c10::intrusive_ptr<c10::ivalue::Future> future;
   };
 
   const std::shared_ptr<Group> host_;

@@ -396,7 +396,7 @@ def test_collectives_run_on_as_many_gpus_as_asked_for(good_machine: Machine, pro
     assert {"--ranks=8", "--unverified"} <= set(good_machine.calls("roofbench")[-1])
     (chosen,) = [flag for flag in good_machine.calls("roofbench")[-1] if flag.startswith("--benchmark_filter=")]
     listed = subprocess.run([program, chosen, "--benchmark_list_tests"], capture_output=True, text=True, check=True)
-    assert {name.partition("/")[0] for name in listed.stdout.split()} == set(gpu_check.COLLECTIVES)
+    assert {name.partition("/")[0] for name in listed.stdout.split()} == {*gpu_check.COLLECTIVES, "train_step"}
     with pytest.raises(SystemExit):
         good_machine.check("--ranks=1")
 
@@ -415,12 +415,14 @@ def test_collectives_without_enough_gpus_are_skipped(machine: Machine) -> None:
 
 
 def test_nccl_is_verified_when_all_collectives_ran() -> None:
-    def verified(families: Sequence[str], status: str = "passed") -> list[str]:
-        figures = {"busbw": {f"{family}/impl:nccl/ranks:2": 1.0 for family in families}}
+    def verified(families: Sequence[str], status: str = "passed", **shared: float | None) -> list[str]:
+        figures = {"busbw": {f"{family}/impl:nccl/ranks:2": 1.0 for family in families}, "shared": shared}
         return gpu_check.verified({"collectives": gpu_check.Step("collectives", status, figures=figures)})
 
     assert verified(gpu_check.COLLECTIVES) == ["NcclGroup"]
     assert verified(gpu_check.COLLECTIVES[1:]) == verified(gpu_check.COLLECTIVES, "failed") == []
+    assert verified(gpu_check.COLLECTIVES, zero1=2.5, fsdp=9.0) == ["NcclGroup", "SharedStep"]
+    assert verified(gpu_check.COLLECTIVES, zero1=2.5, fsdp=None) == ["NcclGroup"], "one has no result"
 
 
 @pytest.mark.parametrize("name", ["quick", "kernels", "chosen", "training", "generation", "compiled"])

@@ -2,7 +2,6 @@
 #include "lib/models/training/parallel.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -46,47 +45,32 @@ void Traffic::Restart(bool exchanges) {
   done_.clear();
 }
 
-void Traffic::Note(CollectiveKind kind, int64_t elements, at::ScalarType type, bool overlaps) {
-  if (exchanges_) done_.push_back({kind, elements, type, overlaps});
+void Traffic::Note(Kind kind, int64_t elements, const at::Tensor& like) {
+  if (exchanges_) done_.push_back({kind, /*overlaps=*/true, elements, like.options().requires_grad(false)});
 }
 
-void Traffic::AllReduce(at::Tensor& tensor) {
-  Note(CollectiveKind::kAllReduce, tensor.numel(), tensor.scalar_type(), /*overlaps=*/false);
-  if (exchanges_) group_.AllReduce(tensor);
-}
-
-std::unique_ptr<ranks::Work> Traffic::StartAllReduce(at::Tensor& tensor) {
-  Note(CollectiveKind::kAllReduce, tensor.numel(), tensor.scalar_type(), /*overlaps=*/true);
-  return exchanges_ ? group_.StartAllReduce(tensor) : nullptr;
-}
-
-void Traffic::AllGather(at::Tensor& whole, const at::Tensor& part) {
-  Note(CollectiveKind::kAllGather, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
-  if (exchanges_) return group_.AllGather(whole, part);
-  Repeat(whole, part);
-}
-
-std::unique_ptr<ranks::Work> Traffic::StartAllGather(at::Tensor& whole, const at::Tensor& part) {
-  Note(CollectiveKind::kAllGather, whole.numel(), whole.scalar_type(), /*overlaps=*/true);
-  if (exchanges_) return group_.StartAllGather(whole, part);
-  Repeat(whole, part);
+Traffic::Work Traffic::Begin(ranks::Group& group, Kind kind, bool overlaps, at::Tensor& whole, at::Tensor& part) {
+  if (kind == Kind::kAllGather) return group.StartAllGather(whole, part);
+  const bool sums_all = kind == Kind::kAllReduce;
+  if (overlaps) return sums_all ? group.StartAllReduce(whole) : group.StartReduceScatter(part, whole);
+  if (sums_all) {
+    group.AllReduce(whole);
+  } else {
+    group.ReduceScatterInput(part, whole);
+  }
   return nullptr;
 }
 
-void Traffic::Repeat(at::Tensor& whole, const at::Tensor& part) {
-  for (at::Tensor& copy : whole.view({-1}).split(part.numel())) copy.copy_(part);
-}
-
-void Traffic::ReduceScatter(at::Tensor& part, at::Tensor& whole) {
-  Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/false);
-  if (exchanges_) return group_.ReduceScatterInput(part, whole);
-  part.copy_(group_.PartOf(whole));
-}
-
-std::unique_ptr<ranks::Work> Traffic::StartReduceScatter(at::Tensor& part, at::Tensor& whole) {
-  Note(CollectiveKind::kReduceScatter, whole.numel(), whole.scalar_type(), /*overlaps=*/true);
-  if (exchanges_) return group_.StartReduceScatter(part, whole);
-  part.copy_(group_.PartOf(whole));
+Traffic::Work Traffic::Do(Kind kind, bool overlaps, at::Tensor& whole, at::Tensor& part) {
+  if (exchanges_) {
+    done_.push_back({kind, overlaps, whole.numel(), whole.options().requires_grad(false)});
+    return Begin(group_, kind, overlaps, whole, part);
+  }
+  if (kind == Kind::kAllGather) {
+    for (at::Tensor& copy : whole.view({-1}).split(part.numel())) copy.copy_(part);
+  } else if (kind == Kind::kReduceScatter) {
+    part.copy_(group_.PartOf(whole));
+  }
   return nullptr;
 }
 
@@ -97,35 +81,27 @@ std::function<void()> Traffic::Repetition() const {
   };
   std::vector<Arrays> all;
   for (const Exchange& exchange : done_) {
-    at::Tensor whole = at::zeros({exchange.elements}, exchange.type);
-    at::Tensor part = at::zeros({exchange.elements / group_.size()}, exchange.type);
+    at::Tensor whole = at::zeros({exchange.elements}, exchange.placement);
+    at::Tensor part = at::zeros({exchange.elements / group_.size()}, exchange.placement);
     all.push_back({exchange, std::move(whole), std::move(part)});
   }
   return [&group = group_, all]() mutable {
-    std::vector<std::unique_ptr<ranks::Work>> begun;
+    std::vector<Work> begun;
     for (auto& [exchange, whole, part] : all) {
-      if (exchange.kind == CollectiveKind::kAllGather && exchange.overlaps) {
-        begun.push_back(group.StartAllGather(whole, part));
-      } else if (exchange.kind == CollectiveKind::kAllGather) {
-        group.AllGather(whole, part);
-      } else if (exchange.kind == CollectiveKind::kReduceScatter && exchange.overlaps) {
-        begun.push_back(group.StartReduceScatter(part, whole));
-      } else if (exchange.kind == CollectiveKind::kReduceScatter) {
-        group.ReduceScatterInput(part, whole);
-      } else if (exchange.overlaps) {
-        begun.push_back(group.StartAllReduce(whole));
-      } else {
-        group.AllReduce(whole);
-      }
+      begun.push_back(Begin(group, exchange.kind, exchange.overlaps, whole, part));
     }
-    for (const auto& work : begun) work->Wait();
+    for (const Work& work : begun) {
+      if (work != nullptr) work->Wait();
+    }
   };
 }
 
 double Traffic::SentBytes() const {
+  if (group_.backend() == "nccl") return std::numeric_limits<double>::quiet_NaN();  // it chooses its algorithms itself
   double bytes = 0;
   for (const Exchange& exchange : done_) {
-    const auto array_bytes = static_cast<double>(exchange.elements) * static_cast<double>(elementSize(exchange.type));
+    const auto array_bytes =
+        static_cast<double>(exchange.elements) * static_cast<double>(exchange.placement.dtype().itemsize());
     bytes += workload::Collective{exchange.kind, static_cast<double>(group_.size()), array_bytes}.GlooBytes();
   }
   return bytes;
@@ -301,7 +277,7 @@ class ByTorch final : public Replicated {
   void AfterBackward() override {
     if (!Exchanges()) return;
     for (const int64_t elements : reducer_->BucketElements()) {
-      traffic().Note(CollectiveKind::kAllReduce, elements, Owned().front().scalar_type(), /*overlaps=*/true);
+      traffic().Note(CollectiveKind::kAllReduce, elements, Owned().front());
     }
   }
 
@@ -418,8 +394,11 @@ class Fsdp final : public Parallel {
     std::size_t complete = 0;                     // gradients
   };
 
+  // What is in it need not be kept.
   static void Resize(const Unit& unit, std::size_t bytes) {
-    at::native::resize_bytes_cpu(unit.whole.storage().unsafeGetStorageImpl(), bytes);
+    c10::StorageImpl& storage = *unit.whole.storage().unsafeGetStorageImpl();
+    storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
+    storage.set_nbytes(bytes);
   }
   void BeginGather(Unit& unit) {
     if (unit.is_gathered) return;

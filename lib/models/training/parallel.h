@@ -17,6 +17,9 @@
 
 namespace roofbench::models {
 
+// The row of lib/device/unverified.cc that stands for steps that GPUs share.
+inline constexpr char kSharedStep[] = "SharedStep";
+
 // The parts of all ranks, joined along a dimension in the order of the ranks; all have the shape of this rank's `part`.
 at::Tensor JoinedParts(ranks::Group& group, const at::Tensor& part, int64_t dimension);
 
@@ -24,37 +27,42 @@ at::Tensor JoinedParts(ranks::Group& group, const at::Tensor& part, int64_t dime
 // this rank's terms, and gathered arrays repeat its own part.
 class Traffic {
  public:
-  struct Exchange {
-    workload::CollectiveKind kind;
-    int64_t elements;  // of the whole array
-    at::ScalarType type;
-    bool overlaps;  // others begin before it ends
-  };
+  using Work = std::unique_ptr<ranks::Work>;  // nullptr: it has ended
+  using Kind = workload::CollectiveKind;
 
   explicit Traffic(ranks::Group& group) : group_(group) {}
   ranks::Group& group() const { return group_; }
 
-  void AllReduce(at::Tensor& tensor);
-  // nullptr: it has ended.
-  std::unique_ptr<ranks::Work> StartAllReduce(at::Tensor& tensor);
-  void AllGather(at::Tensor& whole, const at::Tensor& part);
-  std::unique_ptr<ranks::Work> StartAllGather(at::Tensor& whole, const at::Tensor& part);
+  void AllReduce(at::Tensor& tensor) { Do(Kind::kAllReduce, /*overlaps=*/false, tensor, tensor); }
+  Work StartAllReduce(at::Tensor& tensor) { return Do(Kind::kAllReduce, /*overlaps=*/true, tensor, tensor); }
+  Work StartAllGather(at::Tensor& whole, at::Tensor part) {
+    return Do(Kind::kAllGather, /*overlaps=*/true, whole, part);
+  }
   // May overwrite `whole`.
-  void ReduceScatter(at::Tensor& part, at::Tensor& whole);
-  std::unique_ptr<ranks::Work> StartReduceScatter(at::Tensor& part, at::Tensor& whole);
+  void ReduceScatter(at::Tensor& part, at::Tensor& whole) { Do(Kind::kReduceScatter, /*overlaps=*/false, whole, part); }
+  Work StartReduceScatter(at::Tensor& part, at::Tensor& whole) {
+    return Do(Kind::kReduceScatter, /*overlaps=*/true, whole, part);
+  }
 
   // From now on. Forgets the exchanges so far.
   void Restart(bool exchanges);
   bool exchanges() const { return exchanges_; }
-  void Note(workload::CollectiveKind kind, int64_t elements, at::ScalarType type, bool overlaps);
-  const std::vector<Exchange>& done() const { return done_; }
+  // One of so many elements like those of `like`, which others overlap.
+  void Note(Kind kind, int64_t elements, const at::Tensor& like);
   // Repeats the exchanges noted so far, in their order, on memory of its own.
   std::function<void()> Repetition() const;
-  // Sent for them by the busiest rank, by the algorithms of the backend.
+  // Sent for them by the busiest rank, by Gloo's algorithms.
   double SentBytes() const;
 
  private:
-  static void Repeat(at::Tensor& whole, const at::Tensor& part);
+  struct Exchange {
+    Kind kind;
+    bool overlaps;                // others begin before it ends
+    int64_t elements;             // of the whole array
+    at::TensorOptions placement;  // its type and device
+  };
+  static Work Begin(ranks::Group& group, Kind kind, bool overlaps, at::Tensor& whole, at::Tensor& part);
+  Work Do(Kind kind, bool overlaps, at::Tensor& whole, at::Tensor& part);
 
   ranks::Group& group_;
   bool exchanges_ = true;

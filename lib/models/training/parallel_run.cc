@@ -6,9 +6,9 @@
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "lib/aten/precision_scopes.h"
@@ -27,15 +27,20 @@ std::vector<at::Tensor> Copies(const std::vector<at::Tensor>& tensors) {
 }
 
 // Seconds of each call on the slowest rank; every rank calls it with as many calls.
-std::vector<double> SlowestSeconds(ranks::Group& group, const std::vector<std::function<void()>>& calls) {
-  using Clock = std::chrono::steady_clock;
+std::vector<double> SlowestSeconds(ranks::Group& group, timing::Clock& clock,
+                                   const std::vector<std::function<void()>>& calls) {
+  clock.BeginChunk(2 * calls.size());
+  for (const std::function<void()>& call : calls) {
+    group.Meet();
+    clock.Mark();
+    call();
+    clock.Mark();
+  }
+  const std::span<const double> marks = clock.EndChunk();
   const auto count = static_cast<int64_t>(calls.size());
   at::Tensor mine = at::empty({count}, at::kDouble);
-  for (int64_t i = 0; i < count; ++i) {
-    group.Barrier();
-    const Clock::time_point begin = Clock::now();
-    calls[static_cast<std::size_t>(i)]();
-    mine.mutable_data_ptr<double>()[i] = std::chrono::duration<double>(Clock::now() - begin).count();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    mine.mutable_data_ptr<double>()[i] = marks[2 * i + 1] - marks[2 * i];
   }
   at::Tensor all = at::empty({group.size() * count}, at::kDouble);
   group.AllGather(all, mine);
@@ -178,7 +183,7 @@ std::vector<at::Tensor> ParallelRun::Reference() {
   return reference;
 }
 
-ParallelTimes MeasureTimes(Traffic& traffic, const std::function<void()>& step, double seconds) {
+ParallelTimes MeasureTimes(Traffic& traffic, timing::Clock& clock, const std::function<void()>& step, double seconds) {
   constexpr double kFewestRounds = 3;
   constexpr double kMostRounds = 100;
   ranks::Group& group = traffic.group();
@@ -192,11 +197,11 @@ ParallelTimes MeasureTimes(Traffic& traffic, const std::function<void()>& step, 
                                                     },
                                                     exchange};
   enum { kStep, kComputation, kCommunication };
-  const double round = SlowestSeconds(group, calls)[kStep] * static_cast<double>(calls.size());
+  const double round = SlowestSeconds(group, clock, calls)[kStep] * static_cast<double>(calls.size());
   const auto rounds = static_cast<int>(std::clamp(seconds / round, kFewestRounds, kMostRounds));
   std::vector<double> computation, communication, exposed;
   for (int i = 0; i < rounds; ++i) {
-    const std::vector<double> slowest = SlowestSeconds(group, calls);
+    const std::vector<double> slowest = SlowestSeconds(group, clock, calls);
     computation.push_back(slowest[kComputation]);
     communication.push_back(slowest[kCommunication]);
     exposed.push_back(slowest[kStep] - slowest[kComputation]);
@@ -206,7 +211,7 @@ ParallelTimes MeasureTimes(Traffic& traffic, const std::function<void()>& step, 
 
 const ParallelTimes& ParallelRun::MeasuredTimes(double seconds) {
   const auto step = [this] { Step([](ParallelPhase) {}); };
-  if (!times_) times_ = MeasureTimes(parallel_->traffic(), step, seconds);
+  if (!times_) times_ = MeasureTimes(parallel_->traffic(), *options_.clock, step, seconds);
   return *times_;
 }
 

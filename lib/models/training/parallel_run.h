@@ -13,6 +13,7 @@
 #include "lib/models/training/optimizer.h"
 #include "lib/models/training/parallel.h"
 #include "lib/models/training/transformer_model.h"
+#include "lib/timing/clock.h"
 
 namespace roofbench::models {
 
@@ -54,7 +55,7 @@ struct ParallelTimes {
 
 // Measures them in turns for about so long, on all ranks. The traffic is that of `step`, which restarts it. A step
 // without exchanges may leave something else on each rank.
-ParallelTimes MeasureTimes(Traffic& traffic, const std::function<void()>& step, double seconds);
+ParallelTimes MeasureTimes(Traffic& traffic, timing::Clock& clock, const std::function<void()>& step, double seconds);
 
 enum class ParallelPhase { kForward, kBackward, kSynchronize, kOptimizer };
 
@@ -66,6 +67,7 @@ class ParallelRun {
     int64_t passes = 1;                      // forward and backward passes in a step, each with its update
     MakeOptimizer make_optimizer = nullptr;  // null: gradients alone
     OptimizerSettings settings = {};
+    std::shared_ptr<timing::Clock> clock = std::make_shared<timing::CpuClock>();  // of the device that computes
   };
   using BuildModel = std::function<ParallelModel(const ParallelModelOptions& options)>;
 
