@@ -430,8 +430,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void ScoreSome(DecodeState<int8_t>& state, const Ke
           const __m512i of_low = _mm512_load_si512(query + kLine);
 #pragma GCC unroll 4
           for (int64_t quad = 0; quad < kQuads; ++quad) {
-            high[quad][member] = _mm512_dpbusd_epi32(high[quad][member], unsigned_keys[quad], of_high);
-            low[quad][member] = _mm512_dpbusd_epi32(low[quad][member], of_low, keys[quad][j]);
+            AddDot(high[quad][member], unsigned_keys[quad], of_high);
+            AddDot(low[quad][member], of_low, keys[quad][j]);
           }
         }
       }
@@ -530,8 +530,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void WeighColumns(DecodeState<int8_t>& state, const
       const __m512i of_low = _mm512_set1_epi32(reinterpret_cast<const int32_t*>(weights.low)[j / 4]);
 #pragma GCC unroll 2
       for (int64_t v = 0; v < 2; ++v) {
-        high[member][v] = _mm512_dpbusd_epi32(high[member][v], of_high, fours[v]);
-        low[member][v] = _mm512_dpbusd_epi32(low[member][v], of_low, fours[v]);
+        AddDot(high[member][v], of_high, fours[v]);
+        AddDot(low[member][v], of_low, fours[v]);
       }
     }
   }
