@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,7 +51,7 @@ class SupervisorTest : public testing::Test {
                                   }});
   }
 
-  SharedState state_{10};
+  SharedState state_{100};
   std::vector<std::size_t> failed_;  // seen by the children that follow
   std::vector<std::string> reasons_;
   absl::Status fail_status_;
@@ -95,6 +96,19 @@ TEST_F(SupervisorTest, TheEndOfTheProcessInACaseIsItsFailureAndAnotherChildConti
   EXPECT_EQ(Run(children), 5);
   EXPECT_THAT(failed_, ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_EQ(reasons_, expected);
+}
+
+TEST_F(SupervisorTest, AHundredCrashesInARowAreAHundredFailedCases) {
+  constexpr std::size_t kCases = 100;
+  EXPECT_EQ(Run({[this] {
+              if (failed_.size() == kCases) _exit(1);
+              state_.BeginCase(failed_.size(), 0);
+              raise(SIGKILL);
+            }}),
+            1);
+  std::vector<std::size_t> all(kCases);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  EXPECT_EQ(failed_, all);
 }
 
 TEST_F(SupervisorTest, AHangingCaseIsEndedAtItsDeadline) {

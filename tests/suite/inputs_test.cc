@@ -30,6 +30,15 @@ TEST(Inputs, BlocksHoldTheNumbersOfOneDraw) {
   }
 }
 
+TEST(Inputs, ResultsAndDataHaveOneNameForEachType) {
+  FakeDevice device;
+  Inputs inputs(device, 5, "case");
+  for (const workload::Dtype dtype : workload::kDtypes) {
+    EXPECT_EQ(inputs.Empty({4}, dtype).scalar_type(), inputs.Randn({4}, dtype).scalar_type()) << Name(dtype);
+  }
+  EXPECT_EQ(inputs.Empty({4}, workload::Dtype::kInt8).scalar_type(), at::kChar);
+}
+
 TEST(Inputs, SuccessiveOperandsDiffer) {
   FakeDevice device;
   Inputs inputs(device, 5, "case");
