@@ -51,6 +51,11 @@ void Misbehave(const std::string& how) {
   if (how == "illegal") __builtin_trap();
   if (how == "killed") std::raise(SIGKILL);  // as the system does for memory
   if (how == "exits") std::_Exit(7);
+  if (how == "prints") {
+    const std::string megabyte(1'000'000, 'x');
+    std::cout << megabyte << std::flush;
+    std::cerr << megabyte;
+  }
   if (how == "hangs") {
     std::cerr << "hanging" << std::endl;
     while (true) sleep(1);
@@ -74,8 +79,15 @@ const std::vector<std::string> kHow = {"good",      "throws", "foreign", "wrong"
                                        "bad_alloc", "creeps", "segv",    "aborts", "bus",     "fpe",
                                        "illegal",   "killed", "exits",   "hangs",  "last"};
 
+// One that writes between the rows of the console is not among the points.
+const std::vector<std::string> kAllHow = [] {
+  std::vector<std::string> all = kHow;
+  all.emplace_back("prints");
+  return all;
+}();
+
 const Registration kPlanted = FamilyOf<Operands>("planted", "what goes wrong")
-                                  .Choice("how", kHow)
+                                  .Choice("how", kAllHow)
                                   .Work([](const Point&) { return workload::CopyStream{4096}.Cost(); })
                                   .Operands(Make)
                                   .Reference([](const Operands& o) { return o.x.to(at::kDouble).add(1); })

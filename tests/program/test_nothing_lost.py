@@ -280,6 +280,18 @@ def test_rows_and_repetitions_around_a_crash_are_shown_and_kept_once(planted: Pa
     assert kept == [(how, how in ("segv", "killed")) for how in hows for _ in range(2)]
 
 
+def test_megabytes_of_output_by_a_case_cost_nothing(planted: Path, tmp_path: Path) -> None:
+    out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
+    chosen = ("--benchmark_filter=^planted/", "--axis=planted.how=prints,last", *NO_ROOFS)
+    files = (f"--benchmark_out={out}", f"--journal={journal}")
+    done = subprocess.run([planted, *FEW, *chosen, *files], capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0
+    assert min(done.stdout.count("x" * 1_000_000), done.stderr.count("x" * 1_000_000)) >= 4, "each of its steps"
+    assert [(row["how"], "error_message" in row) for row in rows(out)] == [("prints", False), ("last", False)]
+    assert len(journal_lines(journal)) == 2
+    assert "how:last" in done.stdout
+
+
 def test_without_a_parent_a_crash_is_the_end(planted: Path) -> None:
     """As a debugger needs it."""
     flags = [*FEW, "--benchmark_filter=how:segv/", "--supervise=false"]

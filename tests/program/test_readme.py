@@ -188,6 +188,15 @@ def test_commands_of_other_tests_are_in_the_pages() -> None:
         assert (ROOT / test).exists(), test
 
 
+@pytest.mark.usefixtures("program")
+def test_two_sizes_of_ones_own_are_two_cases() -> None:
+    (command,) = (one for one in documents.commands(ROOT / "README.md") if "--axis=" in one)
+    listed = subprocess.run(
+        ["bash", "-c", f"{command} --benchmark_list_tests"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert [name.rpartition("/")[2] for name in listed] == ["n:300", "n:600"]
+
+
 @pytest.mark.parametrize("page", [*documents.PAGES, ROOT / "CONTRIBUTING.md"], ids=page_name)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in documents.links(page):

@@ -137,6 +137,11 @@ def test_warm_ups_select_every_pass_in_fresh_processes() -> None:
     assert "--axis=train_step.pass=forward,forward_backward,step" in flags
 
 
+def test_the_script_of_llm_int8_warms_up_three_times_and_generates_five_times() -> None:
+    assert {"--warmup_iters=3", "--benchmark_min_time=5x"} <= set(flags_of("int8_benchmark"))
+    assert cases_of("int8_benchmark") == ["published/impl:eager/experiment:int8_benchmark"]
+
+
 @pytest.mark.parametrize("name", [experiment.name for experiment in EXPERIMENTS])
 def test_the_page_shows_each_command(name: str) -> None:
     assert f"tools/published {name}" in (ROOT / "docs/published.md").read_text().splitlines()
