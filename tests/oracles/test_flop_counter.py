@@ -67,6 +67,7 @@ def test_products_in_fp8(tmp_path: Path, family: str, rows: str) -> None:
         with FlopCounterMode(display=False) as counter:
             torch._scaled_mm(a, b, scale, scale, out_dtype=torch.bfloat16)
         assert row["flops"] == {"fp8": counter.get_total_flops()}, row["name"]
+        assert ({"quantize_ms", "product_ms"} <= row.keys()) == (family == "fp8_linear"), row["name"]
 
 
 def test_grouped_mm(tmp_path: Path) -> None:
