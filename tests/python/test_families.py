@@ -136,6 +136,7 @@ OVERRIDES = [
     ("gelu", ["elements=1.5"]),
     ("gelu", ["elements=0"]),
     ("gelu", ["elements=01"]),
+    ("gelu", ["elements=1099511627777"]),
     ("gelu", ["elements=1:8:x1"]),
     ("gelu", ["elements=1:100000:+1"]),
     ("gelu", ["dtype=fp7"]),
@@ -207,6 +208,8 @@ def test_rows_carry_axes_and_the_contract_of_their_families(families: Callable[.
     assert [row for row in shown if row[1] is not None] == [
         (f"total/impl:fine/n:{n}", repetition, n, "cold") for n in (4, 16) for repetition in (0, 1)
     ]
+    repeated = [row for row in document["benchmarks"] if "repetition_index" in row]
+    assert [row["family_index"] for row in repeated] == [0, 0, 1, 1]
     contract = json.loads(document["context"]["contract"])
     assert [family["name"] for family in contract["families"]] == ["total"]
     assert contract["families"][0]["doc"] == "the sum of a list"

@@ -84,6 +84,10 @@ def test_view_where_the_reference_gives_one() -> None:
     _honest(lambda x: x.T, _floats(30, 40), reference=lambda x: x.transpose())
 
 
+def test_a_view_beside_a_new_array() -> None:
+    _honest(lambda x: (x + 1, x.T), _floats(30, 40), reference=lambda x: (x + 1, x.transpose()))
+
+
 def test_arguments_that_are_views() -> None:
     base = _floats(200, 200)
     _honest(np.matmul, base[::2, 10:90], base[:80:1, ::-1].T[:80], reference=lambda a, b: a @ b)

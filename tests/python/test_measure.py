@@ -97,6 +97,18 @@ def test_checks_longer_than_the_limit_are_noted() -> None:
     assert "max_wall" not in repr(roofbench.measure(slow, [1, 2], reference=slow, **options))
 
 
+def test_the_time_of_samples_is_not_that_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = _measure.Subject.samples
+
+    def long(subject: _measure.Subject) -> _measure.Sampled:
+        measured = samples(subject)
+        subject.sampling_seconds += 1e6
+        return measured
+
+    monkeypatch.setattr(_measure.Subject, "samples", long)
+    assert "the checks alone" not in repr(_measured(max_wall=1e-3))
+
+
 def test_line_of_the_console() -> None:
     text = repr(_measured(name="twice/n:300"))
     assert text.startswith("twice/n:300  ") and "+-" in text and "\n" not in text
@@ -168,8 +180,11 @@ def test_row_and_line_fit_the_schemas(tmp_path: Path) -> None:
 def test_repetitions_of_a_name_are_numbered(tmp_path: Path) -> None:
     one = _measured(name="twice/n:300")
     one.save(tmp_path / "one.json")
-    roofbench.save([one, one], tmp_path / "two.json")
-    assert [case.repetition for case in load(tmp_path / "two.json").cases] == [0, 1]
+    roofbench.save([one, dataclasses.replace(one, name="twice/n:400"), one], tmp_path / "two.json")
+    rows = json.loads((tmp_path / "two.json").read_text())["benchmarks"]
+    shown = [(row["family_index"], row["run_name"], row["repetition_index"]) for row in rows]
+    assert shown == [(0, "twice/n:300", 0), (1, "twice/n:400", 0), (0, "twice/n:300", 1)]
+    assert [case.repetition for case in load(tmp_path / "two.json").cases] == [0, 0, 1]
 
 
 def test_save_leaves_no_part_of_a_file(tmp_path: Path) -> None:
@@ -479,10 +494,12 @@ def test_fresh_values_are_of_the_same_kind() -> None:
     positive = np.linspace(1, 9, 1000, dtype=np.float32)
     fresh = _fresh(positive)
     assert fresh.dtype == np.float32 and (fresh > 0).all() and (fresh <= 9).all()
-    assert not np.array_equal(fresh, positive)
+    assert (fresh > positive).any(), "in another order"
+    assert not np.array_equal(np.sort(fresh), positive), "scaled"
     gentle = _fresh(positive, gently=True)
     assert (np.diff(gentle) > 0).all() and not np.array_equal(gentle, positive)
-    assert np.array_equal(np.sort(_fresh(np.arange(9, dtype=np.int8))), np.arange(9))
+    whole = _fresh(np.arange(9, dtype=np.int8))
+    assert np.array_equal(np.sort(whole), np.arange(9)) and not np.array_equal(whole, np.arange(9))
     assert len(set(_fresh(np.zeros(50)))) > 40
     masked = np.array([1, -np.inf, 2])
     assert np.array_equal(_fresh(masked), masked)
@@ -510,7 +527,9 @@ def test_reference_gets_private_copies_in_double_precision() -> None:
 
 def test_copies_keep_identities_and_structures() -> None:
     x = np.ones(3, np.float32)
-    copied = _arrays.Copier(double=True)({"a": [x, (x, 1)], "b": _Box(x), "c": "text"})
+    empty: list[int] = []
+    copied = _arrays.Copier(double=True)({"a": [x, (x, 1)], "b": _Box(x), "c": "text", "d": empty})
+    assert copied["d"] == empty and copied["d"] is not empty, "the reference may fill it"
     assert copied["a"][0] is copied["a"][1][0] is copied["b"].content
     assert copied["a"][0].dtype == np.float64 and copied["c"] == "text" and isinstance(copied["a"][1], tuple)
 
@@ -621,6 +640,20 @@ def test_gradients_are_dropped_before_each_call() -> None:
 
     assert roofbench.measure(step, x, reference=lambda x: (x * x).sum().backward(), **_FEW).ok
     assert len(found) > 5 and all(found)
+
+
+def test_gradients_may_be_left_alone() -> None:
+    x = torch.ones(10, requires_grad=True)
+    found: list[bool] = []
+
+    def step(x: Any) -> None:
+        found.append(x.grad is None)
+        (x * x).sum().backward()
+
+    assert roofbench.measure(step, x, grads=False, **_FEW).ok
+    assert len(found) > 5 and found[0] and not any(found[1:])
+    wrong = roofbench.measure(step, x, grads=False, reference=lambda x: (3 * x).sum().backward(), **_FEW)
+    assert wrong.failure == "the reference gives nothing to compare: no array, number, changed argument or gradient"
 
 
 # Results that are kept.
