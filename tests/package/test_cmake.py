@@ -67,6 +67,33 @@ def test_a_linked_environment_stays_below_its_clone(tmp_path: Path) -> None:
     assert folders.count(f"{second}/.venv/") == 2, folders
 
 
+def test_a_second_clone_compiles_from_the_cache_of_the_first(tmp_path: Path) -> None:
+    if shutil.which("ccache") is None:
+        pytest.skip("ccache is not installed")
+    environment = bare(tmp_path, CCACHE_DIR=str(tmp_path / "cache"))
+
+    def run(*command: str | Path) -> str:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=600, env=environment).stdout
+
+    hits = []
+    for name in ("first", "second"):
+        clone = tmp_path / name
+        shutil.copytree(ROOT / "cmake", clone / "cmake")
+        (clone / "lib").mkdir()
+        (clone / "lib/a.h").write_text("inline int One() { return 1; }\n")
+        (clone / "lib/a.cc").write_text('#include "lib/a.h"\nint Two() { return One() + One(); }\n')
+        (clone / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(clone LANGUAGES CXX)\nset(ROOFBENCH_CCACHE ON)\n"
+            "include(cmake/compiler.cmake)\n"
+            "add_library(a STATIC lib/a.cc)\ntarget_include_directories(a PRIVATE ${CMAKE_SOURCE_DIR})\n"
+        )
+        run("cmake", "-G", "Ninja", "-S", clone, "-B", clone / "build")
+        run("cmake", "--build", clone / "build")
+        counters = dict(line.split("\t") for line in run("ccache", "--print-stats").splitlines())
+        hits.append(int(counters["direct_cache_hit"]) + int(counters["preprocessed_cache_hit"]))
+    assert hits == [0, 1]
+
+
 def git(folder: Path, *arguments: str) -> None:
     name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     subprocess.run(["git", "-C", folder, *name, *arguments], check=True, capture_output=True)
