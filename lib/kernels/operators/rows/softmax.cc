@@ -224,8 +224,8 @@ TARGET inline void Store(T* to, const Block& from) {
 template <bool kStream, Stages kDo, bool kWhole, typename Work, typename T>
 TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
                         const Exponentials<Work>& exponentials_of, Sums<T>& sums) {
-  // Streamed rows begin anywhere in a line, and a loss looks up the exponential at its target.
-  constexpr bool kOrdered = kStream || !std::is_same_v<Work, Softmax<T>>;
+  // Streamed rows begin anywhere in a line, and a gradient looks up the exponential at its target.
+  constexpr bool kOrdered = kStream || (kDo.keep && !std::is_same_v<Work, Softmax<T>>);
   Block e;
   Block written;
   // Every load precedes the first store: rows usually lie a multiple of 4 KiB apart, and a load whose low address bits
