@@ -120,10 +120,10 @@ def test_is_one_small_wheel_of_the_projects_version(wheel: Path, repaired: Path)
 
 @pytest.mark.parametrize("python", pythons(), ids=lambda python: python.parts[-3])
 def test_measures_in_an_environment_of_its_own(python: Path, repaired: Path, tmp_path: Path) -> None:
-    run(python, "-m", "venv", "--without-pip", tmp_path / "venv")  # the pip of the tests installs into it
+    run(python, "-m", "venv", tmp_path / "venv")  # with its own pip: that of another version may not run in it
     own = tmp_path / "venv/bin/python"
     installed = subprocess.run(
-        [sys.executable, "-m", "pip", "--python", own, "install", "-q", "--disable-pip-version-check", repaired],
+        [own, "-m", "pip", "install", "-q", "--disable-pip-version-check", repaired],
         capture_output=True,
         text=True,
         check=False,
