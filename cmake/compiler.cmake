@@ -38,10 +38,11 @@ if(ROOFBENCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(CCACHE_PROGRAM ccache)
   mark_as_advanced(CCACHE_PROGRAM)
   if(CCACHE_PROGRAM)
-    # The sloppiness enables caching with precompiled headers. The base folder, and a hash without the working folder,
-    # let a clone in another folder reuse the cache: that of the repository, of which python/ is a project, too.
+    # The sloppiness enables caching with precompiled headers, and sharing the cache with processes without a locale,
+    # such as those of cron. The base folder, and a hash without the working folder, let a clone in another folder reuse
+    # the cache: that of the repository, of which python/ is a project, too.
     get_filename_component(repository "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros,locale
                                     "CCACHE_BASEDIR=${repository}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
     set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()
