@@ -343,3 +343,19 @@ def test_compiled_function() -> None:
     compiled = torch.compile(lambda x: F.gelu(x) * 2)
     result = _honest(compiled, torch.randn(1000), reference=lambda x: F.gelu(x) * 2)
     assert result.first_call > 10 * result.median
+
+
+def test_custom_operator_of_a_process_leaves_nothing_to_report() -> None:
+    """PyTorch keeps the globals of its operators until after the modules are gone."""
+    program = (
+        "import roofbench, torch\n"
+        "@torch.library.custom_op('tests::twice', mutates_args=())\n"
+        "def twice(x: torch.Tensor) -> torch.Tensor:\n"
+        "    return x * 2\n"
+        "result = roofbench.measure(twice, torch.ones(1000), reference=lambda x: x * 2, max_time=0.05)\n"
+        "assert result.ok, result\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "leaked" not in done.stderr
