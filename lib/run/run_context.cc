@@ -39,6 +39,7 @@ std::string OneDnnVersion() {
   const std::size_t begin = at + kBefore.size();
   return config.substr(begin, config.find_first_not_of("0123456789.", begin) - begin);
 }
+
 constexpr std::size_t kLongestCommand = 1000;  // readers of results limit the length of a fact
 
 }  // namespace

@@ -630,26 +630,27 @@ def test_a_result_is_freed_before_the_next_call(cache: Any) -> None:
 # Gradients.
 
 
-def test_gradients_are_dropped_before_each_call() -> None:
-    x = torch.ones(10, requires_grad=True)
+def _noting_gradients() -> tuple[Callable[[Any], None], list[bool]]:
+    """A step with its backward pass, and for each of its calls whether it met no gradient."""
     found: list[bool] = []
 
     def step(x: Any) -> None:
         found.append(x.grad is None)
         (x * x).sum().backward()
 
+    return step, found
+
+
+def test_gradients_are_dropped_before_each_call() -> None:
+    x = torch.ones(10, requires_grad=True)
+    step, found = _noting_gradients()
     assert roofbench.measure(step, x, reference=lambda x: (x * x).sum().backward(), **_FEW).ok
     assert len(found) > 5 and all(found)
 
 
 def test_gradients_may_be_left_alone() -> None:
     x = torch.ones(10, requires_grad=True)
-    found: list[bool] = []
-
-    def step(x: Any) -> None:
-        found.append(x.grad is None)
-        (x * x).sum().backward()
-
+    step, found = _noting_gradients()
     assert roofbench.measure(step, x, grads=False, **_FEW).ok
     assert len(found) > 5 and found[0] and not any(found[1:])
     wrong = roofbench.measure(step, x, grads=False, reference=lambda x: (3 * x).sum().backward(), **_FEW)

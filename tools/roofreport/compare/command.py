@@ -133,9 +133,10 @@ _LAST_LINES = 3  # of what a process said before it ended
 
 
 def _ending(returncode: int, error: str) -> str:
-    known = -returncode in {one.value for one in signal.Signals}
-    name = signal.Signals(-returncode).name if known else f"signal {-returncode}"
-    how = f"exit status {returncode}" if returncode >= 0 else f"ended by {name}"
+    how = f"exit status {returncode}"
+    if returncode < 0:
+        known = -returncode in {one.value for one in signal.Signals}
+        how = f"ended by {signal.Signals(-returncode).name if known else f'signal {-returncode}'}"
     said = [line.strip() for line in error.splitlines() if line.strip()][-_LAST_LINES:]
     return f"{how}: {' / '.join(said) or 'no message'}"
 
