@@ -142,11 +142,6 @@ absl::Status SupportsDivided(const Point& at, const models::DecoderConfig& confi
         "its ranks exchange data over Gloo, LibTorch's backend for processors; over NCCL only collectives and training "
         "run");
   }
-  const std::string& impl = at.Text("impl");
-  if (impl != "eager" && impl != "native") {
-    return absl::UnimplementedError(absl::StrCat("parallel:tensor exchanges data within each layer, and impl:", impl,
-                                                 " has none apart; impl:native has"));
-  }
   return models::PartOf(config, StorageAt(at), ModelParts(at)).status();
 }
 

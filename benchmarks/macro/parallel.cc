@@ -94,8 +94,15 @@ int64_t BatchParts(const Point& at) {
 }
 
 absl::Status SupportsRanks(const Point& at) {
-  if (ParallelAt(at) != nullptr || at.Ranks() == 1) return absl::OkStatus();
-  return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
+  const models::ParallelRow* const row = ParallelAt(at);
+  if (row == nullptr) {
+    if (at.Ranks() == 1) return absl::OkStatus();
+    return absl::UnimplementedError("parallel:none is one process; --axis=parallel=… chooses how ranks share the step");
+  }
+  const std::string& impl = at.Text(kImplAxis);
+  if (impl == "eager" || impl == "native") return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " exchanges data within a step, which impl:",
+                                               impl, " does not support; impl:eager and impl:native do"));
 }
 
 std::vector<std::string_view> ParallelKernels(const Point& at) {
@@ -106,9 +113,6 @@ std::vector<std::string_view> ParallelKernels(const Point& at) {
 absl::Status SupportsParallel(const Point& at) {
   const models::ParallelRow* const row = ParallelAt(at);
   if (absl::Status status = SupportsRanks(at); !status.ok() || row == nullptr) return status;
-  if (const std::string& impl = at.Text(kImplAxis); impl != "eager" && impl != "native") {
-    return absl::UnimplementedError(absl::StrCat("parallel: needs hooks in each step, impl:", impl, " has none"));
-  }
   const bool has_buckets = row->kind == ParallelKind::kBucketed || row->kind == ParallelKind::kZero1;
   if (!has_buckets && at.Text(kBucketAxis) != kBucketMib) {
     return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " has no buckets of ", kBucketAxis));

@@ -29,7 +29,7 @@ const models::ParallelRow* ParallelAt(const Point& at);
 // Ranks that the model is divided among (`tensor`), and parts of the batch that is on all of them.
 int64_t ModelParts(const Point& at);
 int64_t BatchParts(const Point& at);
-// Whether ranks can share this.
+// Whether ranks can share a step of this implementation.
 absl::Status SupportsRanks(const Point& at);
 // The same for the step of a training.
 absl::Status SupportsParallel(const Point& at);

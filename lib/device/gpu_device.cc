@@ -72,16 +72,16 @@ absl::Status GpuDevice::Supports(Dtype dtype) const {
 }
 
 std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
-  const GpuFacts& facts = gpu_->facts();
+  const GpuFacts& gpu = gpu_->facts();
   std::vector<std::pair<std::string, std::string>> context = {
-      {"device_arch", absl::StrCat("sm_", facts.compute_major, facts.compute_minor)},
-      {"gpu_index", absl::StrCat(facts.index)},
-      {"gpu_multiprocessors", absl::StrCat(facts.multiprocessors)},
-      {"gpu_l2_bytes", absl::StrCat(static_cast<int64_t>(facts.l2_bytes))},
-      {"memory_bytes", absl::StrCat(static_cast<int64_t>(facts.memory_bytes))},
-      {"gpu_pci_bus_id", facts.pci_bus_id},
-      {"cuda_driver", facts.cuda_driver},
-      {"cuda_runtime", facts.cuda_runtime},
+      {"device_arch", absl::StrCat("sm_", gpu.compute_major, gpu.compute_minor)},
+      {"gpu_index", absl::StrCat(gpu.index)},
+      {"gpu_multiprocessors", absl::StrCat(gpu.multiprocessors)},
+      {"gpu_l2_bytes", absl::StrCat(static_cast<int64_t>(gpu.l2_bytes))},
+      {"memory_bytes", absl::StrCat(static_cast<int64_t>(gpu.memory_bytes))},
+      {"gpu_pci_bus_id", gpu.pci_bus_id},
+      {"cuda_driver", gpu.cuda_driver},
+      {"cuda_runtime", gpu.cuda_runtime},
       {"gpu_datasheet", datasheet_ == nullptr ? "unknown" : std::string(datasheet_->name)},
       {"gpu_probe_fault", meter_->fault().empty() ? "none" : meter_->fault()},
   };
@@ -89,16 +89,18 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
     context.emplace_back("nvml", absl::StrCat("not available: ", nvml_missing_));
     return context;
   }
-  const hardware::NvmlFacts driver = nvml_->Facts();
-  context.emplace_back("gpu_driver", driver.driver_version);
-  if (const auto watts = driver.power_limit_watts) {
+  const hardware::NvmlFacts facts = nvml_->Facts();
+  context.emplace_back("gpu_driver", facts.driver_version);
+  if (const auto watts = facts.power_limit_watts) {
     context.emplace_back("gpu_power_limit_watts", absl::StrFormat("%.6g", *watts));
   }
   if (idle_watts_) context.emplace_back("gpu_idle_watts", absl::StrFormat("%.6g", *idle_watts_));
-  if (const auto hertz = driver.max_sm_hertz) {
+  if (const auto hertz = facts.max_sm_hertz) {
     context.emplace_back("gpu_max_clock_mhz", absl::StrFormat("%.6g", *hertz / 1e6));
   }
-  for (const hardware::Disturbance& one : hardware::GpuDisturbances(*nvml_)) context.emplace_back(one.fact, one.value);
+  for (const hardware::Disturbance& one : hardware::GpuDisturbances(facts, nvml_->Read())) {
+    context.emplace_back(one.fact, one.value);
+  }
   return context;
 }
 

@@ -158,9 +158,7 @@ std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string&
   return facts;
 }
 
-std::vector<Disturbance> GpuDisturbances(const Nvml& nvml) {
-  const NvmlReading reading = nvml.Read();
-  const NvmlFacts facts = nvml.Facts();
+std::vector<Disturbance> GpuDisturbances(const NvmlFacts& facts, const NvmlReading& reading) {
   return {Persistence(facts.is_persistent),
           {"gpu_clock", OfMost(reading.sm_hertz, facts.max_sm_hertz)},
           {"gpu_memory_clock", OfMost(reading.memory_hertz, facts.max_memory_hertz)},

@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string&
 
 // Persistence, clocks and the reasons that they are not higher, ECC, MIG, and other processes, as far as the GPU's
 // driver reports them. This process must have a context on the GPU.
-std::vector<Disturbance> GpuDisturbances(const Nvml& nvml);
+std::vector<Disturbance> GpuDisturbances(const NvmlFacts& facts, const NvmlReading& reading);
 
 // Share of the processors' time that other programs and the hypervisor took over the next `seconds`; 0 where the system
 // does not report it.

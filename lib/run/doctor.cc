@@ -75,7 +75,7 @@ std::vector<Disturbance> GpuDisturbances(const Device& device, const std::string
   std::string why;
   const std::unique_ptr<hardware::Nvml> nvml = hardware::Nvml::Open(facts["gpu_pci_bus_id"], &why, library);
   if (nvml == nullptr) return {{"gpu_driver", absl::StrCat("does not answer: ", why)}};
-  return hardware::GpuDisturbances(*nvml);
+  return hardware::GpuDisturbances(nvml->Facts(), nvml->Read());
 }
 
 std::string Report(const std::vector<Disturbance>& found) {

@@ -45,8 +45,8 @@ void Traffic::Restart(bool exchanges) {
   done_.clear();
 }
 
-void Traffic::Note(Kind kind, int64_t elements, const at::Tensor& like) {
-  if (exchanges_) done_.push_back({kind, /*overlaps=*/true, elements, like.options().requires_grad(false)});
+void Traffic::Note(Kind kind, bool overlaps, int64_t elements, const at::Tensor& like) {
+  if (exchanges_) done_.push_back({kind, overlaps, elements, like.options().requires_grad(false)});
 }
 
 Traffic::Work Traffic::Begin(ranks::Group& group, Kind kind, bool overlaps, at::Tensor& whole, at::Tensor& part) {
@@ -62,10 +62,8 @@ Traffic::Work Traffic::Begin(ranks::Group& group, Kind kind, bool overlaps, at::
 }
 
 Traffic::Work Traffic::Do(Kind kind, bool overlaps, at::Tensor& whole, at::Tensor& part) {
-  if (exchanges_) {
-    done_.push_back({kind, overlaps, whole.numel(), whole.options().requires_grad(false)});
-    return Begin(group_, kind, overlaps, whole, part);
-  }
+  Note(kind, overlaps, whole.numel(), whole);
+  if (exchanges_) return Begin(group_, kind, overlaps, whole, part);
   if (kind == Kind::kAllGather) {
     for (at::Tensor& copy : whole.view({-1}).split(part.numel())) copy.copy_(part);
   } else if (kind == Kind::kReduceScatter) {
@@ -277,7 +275,7 @@ class ByTorch final : public Replicated {
   void AfterBackward() override {
     if (!Exchanges()) return;
     for (const int64_t elements : reducer_->BucketElements()) {
-      traffic().Note(CollectiveKind::kAllReduce, elements, Owned().front());
+      traffic().Note(CollectiveKind::kAllReduce, /*overlaps=*/true, elements, Owned().front());
     }
   }
 

@@ -47,8 +47,8 @@ class Traffic {
   // From now on. Forgets the exchanges so far.
   void Restart(bool exchanges);
   bool exchanges() const { return exchanges_; }
-  // One of so many elements like those of `like`, which others overlap.
-  void Note(Kind kind, int64_t elements, const at::Tensor& like);
+  // Records an exchange of so many elements like those of `like`, unless none takes place.
+  void Note(Kind kind, bool overlaps, int64_t elements, const at::Tensor& like);
   // Repeats the exchanges noted so far, in their order, on memory of its own.
   std::function<void()> Repetition() const;
   // Sent for them by the busiest rank, by Gloo's algorithms.
