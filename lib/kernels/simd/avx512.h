@@ -303,12 +303,12 @@ inline constexpr float kExp2[] = {1.0F,
                                   0.009678840637207031F,
                                   0.0012439688434824347F,
                                   0.00021702254889532924F};
-// For sums of exponentials of bf16 in fp32: 1.5e-7 with the roundings of fp32.
-struct SumOfBf16 {
+// For fp32 without a rest: 1.5e-7 with the roundings of fp32.
+struct PlainFp32 {
   uint16_t bits;
 };
 template <>
-inline constexpr float kExp2<SumOfBf16>[] = {0.9999999403953552F,  0.6931530833244324F,   0.24015362560749054F,
+inline constexpr float kExp2<PlainFp32>[] = {0.9999999403953552F,  0.6931530833244324F,   0.24015362560749054F,
                                              0.05582631379365921F, 0.008989344350993633F, 0.001877575065009296F};
 template <>
 inline constexpr float kExp2<Bf16>[] = {0.9999252256017009F, 0.6958334974435204F, 0.2260672013218531F,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <type_traits>
 #include <vector>
 
@@ -69,6 +70,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Softmax)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, CrossEntropy)
+
 #if ROOFBENCH_X86
 // One loop works on three rows: it writes one, computes the exponentials of the next and finds the maximum of the one
 // after. So it reads and writes memory continuously, at the rate of the arithmetic. The exponentials wait for their sum
@@ -77,6 +81,8 @@ namespace roofbench::kernels {
 
 namespace avx512 {
 namespace {
+
+constexpr int64_t kAheadBytes = 8192;
 
 // The largest element so far. NaNs need not be found here: their exponentials make the sum NaN.
 template <typename T>
@@ -137,7 +143,7 @@ class Exponentials {
   TARGET void Of(Block& x) const {
     ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maximum_);
     // A loss is fp32 even if its logits are bf16.
-    Exp<std::conditional_t<std::is_same_v<Work, CrossEntropy<Bf16>>, SumOfBf16, float>>(x);
+    Exp<std::conditional_t<std::is_same_v<Work, CrossEntropy<Bf16>>, PlainFp32, float>>(x);
   }
 
  private:
@@ -170,7 +176,6 @@ struct Stages {
   bool write = false;
   bool exponentials = false;
   bool maximum = false;
-  bool keep = true;  // the exponentials, for the next pass to write
 };
 
 // A row between its passes.
@@ -192,11 +197,18 @@ struct Places {
 };
 
 template <typename T>
-struct Sums {
-  TARGET void AddToMaximum(const T* block) {
+TARGET inline void AddBlock(const T* block, Maximum<T>& maximum) {
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) maximum.Add(LoadLine(block + i));
-  }
+  for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) maximum.Add(LoadLine(block + i));
+}
+
+TARGET inline void AddBlock(const Block& block, __m512& sum) {
+  const __m512 pair = _mm512_add_ps(block[0], block[1]);
+  sum = _mm512_add_ps(sum, _mm512_add_ps(pair, _mm512_add_ps(block[2], block[3])));
+}
+
+template <typename T>
+struct Sums {
   __m512 exponentials;
   Maximum<T> maximum;
 };
@@ -225,14 +237,14 @@ template <bool kStream, Stages kDo, bool kWhole, typename Work, typename T>
 TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
                         const Exponentials<Work>& exponentials_of, Sums<T>& sums) {
   // Streamed rows begin anywhere in a line, and a gradient looks up the exponential at its target.
-  constexpr bool kOrdered = kStream || (kDo.keep && !std::is_same_v<Work, Softmax<T>>);
+  constexpr bool kOrdered = kStream || !std::is_same_v<Work, Softmax<T>>;
   Block e;
   Block written;
   // Every load precedes the first store: rows usually lie a multiple of 4 KiB apart, and a load whose low address bits
   // are those of a store in flight waits for it.
   if constexpr (kDo.exponentials) Load<kOrdered>(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
   if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + v * 16), scale);
-  if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
+  if constexpr (kDo.maximum) AddBlock(kWhole ? at.next : Padded<T>(at.next, count).elements, sums.maximum);
   if constexpr (kDo.write && kWhole) {
     Store<kOrdered, kStream>(at.y, written);
   } else if constexpr (kDo.write) {
@@ -242,10 +254,10 @@ TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials,
   }
   if constexpr (kDo.exponentials) {
     exponentials_of.Of(e);
-    const __m512 pair = _mm512_add_ps(e[0], e[1]);
-    sums.exponentials = _mm512_add_ps(sums.exponentials, _mm512_add_ps(pair, _mm512_add_ps(e[2], e[3])));
-    if constexpr (kDo.keep && (kWhole || !kOrdered)) ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
-    if constexpr (kDo.keep && !kWhole && kOrdered) {
+    AddBlock(e, sums.exponentials);
+    if constexpr (kWhole || !kOrdered) {
+      ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
+    } else {
       ROOFBENCH_EACH _mm512_mask_storeu_ps(exponentials + v * 16, Mask16(count - v * 16), e[v]);
     }
   }
@@ -264,12 +276,11 @@ TARGET inline void FetchNear(const Places<T>& at) {
 
 template <bool kStream, Stages kDo, typename Work, typename T>
 TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
-  constexpr int64_t kAheadBytes = 8192;
   const __m512 scale = _mm512_set1_ps(flow.scale);
   const Exponentials<Work> exponentials_of(flow.maximum);
   Sums<T> sums;
   sums.exponentials = _mm512_setzero_ps();
-  const auto from = [&](int64_t i) { return Places<T>{kDo.write ? at.y + i : at.y, at.x + i, at.next + i}; };
+  const auto from = [&](int64_t i) { return Places<T>{at.y + i, at.x + i, at.next + i}; };
   // Inline, because the sums' address would keep them in memory.
   const auto part = [&](int64_t i, int64_t count) __attribute__((always_inline)) TARGET {
     Step<kStream, kDo, false>(from(i), count, flow.exponentials + i, scale, exponentials_of, sums);
@@ -306,12 +317,11 @@ void Summed(const CrossEntropy<T>& work, int64_t row, float maximum, Flow& flow)
   const int64_t target = work.target[row];
   // The difference of two logits is exact where the logarithm alone would round.
   work.loss[row] = std::log(flow.sum) + (maximum - ToFloat(work.x[row * work.cols + target]));
-  if (work.gradient == nullptr) return;
   flow.scale = work.scale / flow.sum;
   flow.at_target = (flow.exponentials[target] / flow.sum - 1) * work.scale;
 }
 
-template <bool kStream, bool kWrite, typename Work>
+template <bool kStream, typename Work>
 void Rows(const Work& work, Range range) {
   using T = std::remove_const_t<std::remove_pointer_t<decltype(work.x)>>;
   constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
@@ -322,7 +332,7 @@ void Rows(const Work& work, Range range) {
   // The pass in which `row` is written. Beyond the last row the stages ignore their places.
   const auto pass = [&]<Stages kDo>(int64_t row) {
     const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.cols; };
-    T* const y = kWrite ? ResultOf(work) + std::max(row, range.begin) * work.cols : nullptr;
+    T* const y = ResultOf(work) + std::max(row, range.begin) * work.cols;
     // From the row's number, for the order of a row's sum not to depend on where a share begins.
     const auto offset = reinterpret_cast<intptr_t>(ResultOf(work)) + row * work.cols * kBytes;
     const int64_t head = kStream ? (-offset & (kLineBytes - 1)) / kBytes : 0;
@@ -331,23 +341,59 @@ void Rows(const Work& work, Range range) {
     if constexpr (kDo.write && requires { work.target; }) y[work.target[row]] = Rounded<T>(flow.at_target);
     if constexpr (kDo.exponentials) Summed(work, row + 1, maximum, flow);
   };
-  constexpr Stages kStart = {.exponentials = true, .maximum = true, .keep = kWrite};
-  constexpr Stages kEnd = {.exponentials = true, .keep = kWrite};
   int64_t row = range.begin - 2;
   pass.template operator()<Stages{.maximum = true}>(row++);
-  if constexpr (kWrite) {
-    if (row + 1 < last) {
-      pass.template operator()<kStart>(row++);
-    } else {
-      pass.template operator()<kEnd>(row++);
-    }
-    for (; row + 1 < last; ++row) pass.template operator()<Stages{true, true, true}>(row);
-    if (row < last) pass.template operator()<Stages{.write = true, .exponentials = true}>(row++);
-    pass.template operator()<Stages{.write = true}>(row);
-    if constexpr (kStream) _mm_sfence();
+  if (row + 1 < last) {
+    pass.template operator()<Stages{.exponentials = true, .maximum = true}>(row++);
   } else {
-    for (; row + 1 < last; ++row) pass.template operator()<kStart>(row);
-    pass.template operator()<kEnd>(row);
+    pass.template operator()<Stages{.exponentials = true}>(row++);
+  }
+  for (; row + 1 < last; ++row) pass.template operator()<Stages{true, true, true}>(row);
+  if (row < last) pass.template operator()<Stages{.write = true, .exponentials = true}>(row++);
+  pass.template operator()<Stages{.write = true}>(row);
+  if constexpr (kStream) _mm_sfence();
+}
+
+// The sum of 2^(x · log2(e) - shift) over a row.
+template <typename T>
+TARGET float SumPowers(const T* x, int64_t n, float shift) {
+  const __m512 scale = _mm512_set1_ps(kLog2E);
+  const __m512 shifts = _mm512_set1_ps(shift);
+  __m512 sum = _mm512_setzero_ps();
+  const auto add = [&](const T* from) __attribute__((always_inline)) TARGET {
+    Block e;
+    LoadBlock(from, e);
+    ROOFBENCH_EACH e[v] = _mm512_fmsub_ps(e[v], scale, shifts);
+    Exp2<PlainFp32>(e);
+    AddBlock(e, sum);
+  };
+  int64_t i = 0;
+  for (; i + kPerBlock <= n; i += kPerBlock) {
+    PrefetchBlock(x + i, kAheadBytes);
+    add(x + i);
+  }
+  if (i < n) add(Padded<T>(x + i, n - i).elements);
+  return _mm512_reduce_add_ps(sum);
+}
+
+// Losses without a gradient, in one pass over each row: exponentials may be relative to any number near the maximum,
+// here the largest element of the row's first block. The few rows whose sum leaves fp32 then, and those with NaNs and
+// infinities, are left to the portable variant.
+template <typename T>
+TARGET void Losses(const CrossEntropy<T>& work, Range range) {
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const T* const x = work.x + row * work.cols;
+    Maximum<T> maximum;
+    AddBlock(work.cols < kPerBlock ? Padded<T>(x, work.cols).elements : x, maximum);
+    const float first = maximum.Get();
+    const float shift = std::isfinite(first) ? first * kLog2E : 0;
+    const double sum = SumPowers(x, work.cols, shift);
+    if (sum > 0 && std::isfinite(sum)) {
+      const double at_target = double{ToFloat(x[work.target[row]])} * kLog2E;
+      work.loss[row] = static_cast<float>((std::log2(sum) + (shift - at_target)) * std::numbers::ln2);
+    } else {
+      Portable(work, {row, row + 1});
+    }
   }
 }
 
@@ -355,11 +401,13 @@ void Rows(const Work& work, Range range) {
 template <typename Work>
 void Share(const Work& work, Range range) {
   const auto* const y = ResultOf(work);
-  if (y == nullptr) return Rows<false, false>(work, range);
+  if constexpr (requires { work.target; }) {
+    if (y == nullptr) return Losses(work, range);
+  }
   if (y != work.x && work.rows * work.cols * static_cast<int64_t>(sizeof(*y)) >= kStreamBytes) {
-    Rows<true, true>(work, range);
+    Rows<true>(work, range);
   } else {
-    Rows<false, true>(work, range);
+    Rows<false>(work, range);
   }
 }
 
@@ -367,9 +415,6 @@ void Share(const Work& work, Range range) {
 }  // namespace avx512
 #undef TARGET
 #endif
-
-ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Softmax)
-ROOFBENCH_HIGHWAY_DISPATCHES(Portable, CrossEntropy)
 
 namespace {
 

@@ -161,6 +161,17 @@ TYPED_TEST(SoftmaxTest, CrossEntropyOfLogitsFarFromZeroDoesNotOverflow) {
   });
 }
 
+// The first elements of a row are no measure of the others.
+TYPED_TEST(SoftmaxTest, CrossEntropyOfRowsThatBeginFarFromTheirMaximum) {
+  OnEveryIsa([] {
+    for (const double beginning : {-kInfinity, -3e4, -40.0, 40.0, 3e4}) {
+      std::vector<TypeParam> x = Normal<TypeParam>(2 * 260, 5, 4);
+      std::fill_n(x.begin() + 260, 150, FromDouble<TypeParam>(beginning));
+      for (const Gradient wanted : {Gradient::kNone, Gradient::kApart}) ExpectCrossEntropy(x, {7, 259}, 260, wanted);
+    }
+  });
+}
+
 // ATen's classes: a NaN, +infinity, or nothing but -infinity make a NaN row; a single -infinity is an impossible class,
 // whose loss is infinite.
 TYPED_TEST(SoftmaxTest, CrossEntropyOfInfinityAndNanIsOfLibTorchsClass) {
