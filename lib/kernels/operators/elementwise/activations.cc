@@ -2,8 +2,10 @@
 #include "lib/kernels/operators/elementwise/activations.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <numbers>
 
 #include "lib/kernels/simd/avx512.h"
 #include "lib/kernels/simd/dispatch.h"
@@ -173,11 +175,14 @@ TARGET inline __m512 Reciprocal(__m512 x) {
 }
 
 template <typename T>
-struct GeluBlock {
+struct GeluBlock;
+
+template <>
+struct GeluBlock<Bf16> {
   static constexpr int kInputs = 1;
   // max(x, 0) - z · Φ(-z), z = |x|
   TARGET static inline void Apply(Block (&in)[1]) {
-    using Tail = GeluTail<T>;
+    using Tail = GeluTail<Bf16>;
     constexpr int kDegree = static_cast<int>(std::size(Tail::kPolynomial)) - 1;
     constexpr int kLeastMagnitude = 0x0a;  // of vrangeps: the smaller of the magnitudes
     constexpr float kFar = 14.5F;          // Φ(-z) is zero in fp32
@@ -186,14 +191,9 @@ struct GeluBlock {
     Block z, t, p, e;
     EACH z[v] = _mm512_range_ps(x[v], _mm512_set1_ps(kFar), kLeastMagnitude);
     EACH t[v] = _mm512_fmadd_ps(z[v], _mm512_set1_ps(Tail::kNear), _mm512_set1_ps(1));
-    constexpr float kPower = sizeof(T) == 2 ? -0.5F * kLog2E : -0.5F;
-    EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(kPower)));
-    EACH t[v] = Reciprocal<T>(t[v]);
-    if constexpr (sizeof(T) == 2) {
-      Exp2<T>(e);
-    } else {
-      Exp<T>(e);
-    }
+    EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(-0.5F * kLog2E)));
+    EACH t[v] = _mm512_rcp14_ps(t[v]);
+    Exp2<Bf16>(e);
     EACH z[v] = _mm512_mul_ps(z[v], t[v]);
     EACH p[v] = _mm512_set1_ps(Tail::kPolynomial[kDegree]);
 #pragma GCC unroll 8
@@ -204,6 +204,77 @@ struct GeluBlock {
     EACH e[v] = _mm512_fnmadd_ps(p[v], e[v], _mm512_max_ps(_mm512_setzero_ps(), x[v]));
     EACH x[v] = _mm512_fixupimm_ps(e[v], x[v], _mm512_set1_epi32(kNanForMinusInfinity), 0);
   }
+};
+
+// Φ as middle · 2^p(r) in each of 32 intervals, r the distance from its middle in intervals; p by interpolation at
+// Chebyshev's nodes, within 4.3e-7. Permutations look the coefficients up, which takes three quarters of the time that
+// a quotient takes with its polynomial; for bf16 it is no faster.
+struct GeluIntervals {
+  static constexpr int kCount = 32;
+  static constexpr int kTerms = 5;
+  static constexpr float kLeast = -14.5F;  // Φ is zero in fp32
+  static constexpr float kMost = 5.5F;     // Φ is one in fp32
+  static constexpr float kPerUnit = (kCount - 1) / (kMost - kLeast);
+
+  GeluIntervals() {
+    const int first = static_cast<int>(std::lrint(kLeast * kPerUnit));
+    for (int interval = first; interval < first + kCount; ++interval) {
+      double r[kTerms];
+      double newton[kTerms];  // divided differences of log2(Φ)
+      for (int i = 0; i < kTerms; ++i) {
+        r[i] = 0.5 * std::cos((2 * i + 1) * std::numbers::pi / (2 * kTerms));
+        newton[i] = std::log2(std::erfc((interval + r[i]) / -kPerUnit / std::numbers::sqrt2) / 2);
+      }
+      for (int k = 1; k < kTerms; ++k) {
+        for (int i = kTerms - 1; i >= k; --i) newton[i] = (newton[i] - newton[i - 1]) / (r[i] - r[i - k]);
+      }
+      double powers[kTerms] = {};
+      for (int i = kTerms - 1; i >= 0; --i) {
+        for (int k = kTerms - 1; k > 0; --k) powers[k] = powers[k - 1] - r[i] * powers[k];
+        powers[0] = newton[i] - r[i] * powers[0];
+      }
+      powers[0] = std::exp2(powers[0]);
+      for (int k = 0; k < kTerms; ++k) terms[k][interval & (kCount - 1)] = static_cast<float>(powers[k]);
+    }
+  }
+
+  alignas(kLineBytes) float terms[kTerms][kCount];  // the middle, and the coefficients of r, r² …
+};
+
+template <>
+class GeluBlock<float> {
+ public:
+  static constexpr int kInputs = 1;
+  TARGET GeluBlock() {
+    static const Of kIntervals;
+    for (int k = 0; k < Of::kTerms; ++k) {
+      terms_[k][0] = _mm512_load_ps(kIntervals.terms[k]);
+      terms_[k][1] = _mm512_load_ps(kIntervals.terms[k] + 16);
+    }
+  }
+  TARGET inline void Apply(Block (&in)[1]) const {
+    const __m512 per_unit = _mm512_set1_ps(Of::kPerUnit);
+    const __m512 magic = _mm512_set1_ps(0x1.8p23F);  // a sum with it ends in the bits of an integer
+    Block& x = in[0];
+    Block r, number, p;
+    // A NaN passes by the last product.
+    EACH r[v] = _mm512_min_ps(_mm512_max_ps(x[v], _mm512_set1_ps(Of::kLeast)), _mm512_set1_ps(Of::kMost));
+    EACH number[v] = _mm512_fmadd_ps(r[v], per_unit, magic);
+    EACH r[v] = _mm512_fmsub_ps(r[v], per_unit, _mm512_sub_ps(number[v], magic));
+    EACH p[v] = Term(number[v], Of::kTerms - 1);
+#pragma GCC unroll 8
+    for (int k = Of::kTerms - 2; k > 0; --k) EACH p[v] = _mm512_fmadd_ps(p[v], r[v], Term(number[v], k));
+    EACH p[v] = _mm512_mul_ps(p[v], r[v]);
+    Exp2<PlainFp32>(p);
+    EACH x[v] = _mm512_mul_ps(x[v], _mm512_mul_ps(p[v], Term(number[v], 0)));
+  }
+
+ private:
+  using Of = GeluIntervals;
+  TARGET inline __m512 Term(__m512 number, int k) const {
+    return _mm512_permutex2var_ps(terms_[k][0], _mm512_castps_si512(number), terms_[k][1]);
+  }
+  __m512 terms_[Of::kTerms][2];
 };
 
 template <typename T>
@@ -233,6 +304,7 @@ TARGET inline void StoreResult(Y* to, const Block& from) {
 
 template <typename Kernel, bool kStream, typename X, typename Y>
 TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
+  const Kernel kernel;
   Block in[Kernel::kInputs];
   int64_t i = range.begin;
   for (; i + kPerBlock <= range.end; i += kPerBlock) {
@@ -240,7 +312,7 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
       PrefetchBlock(from[k] + i, kAheadBytes);
       LoadBlock(from[k] + i, in[k]);
     }
-    Kernel::Apply(in);
+    kernel.Apply(in);
     StoreResult<kStream, X>(y + i, in[0]);
   }
   if (const int64_t count = range.end - i; count > 0) {
@@ -250,7 +322,7 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
       std::copy_n(from[k] + i, count, padded);
       LoadBlock(padded, in[k]);
     }
-    Kernel::Apply(in);
+    kernel.Apply(in);
     StoreResult<false, X>(results, in[0]);
     std::copy_n(results, count, y + i);
   }
