@@ -141,7 +141,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "int8_benchmark",
-        "LLM.int8() as bitsandbytes' int8_benchmark.py runs it, with its count of tokens beside the whole one",
+        "LLM.int8() as bitsandbytes' int8_benchmark.py runs it, by its count of tokens and by all",
         (_filter("^published/.*int8_benchmark"), "--warmup_iters=3", "--benchmark_min_time=5x", "--roof_share=0"),
         (("table", RESULT, "--columns=case,median,e2e_tokens/s,script_tokens/s"),),
     ),

@@ -59,8 +59,8 @@ def test_verdict(ratio: float, verdict: str, timed: Any) -> None:
     timed(lambda name, turn: _scatter(turn + (name == "_product")) * (ratio if name == "_product" else 1) * 1e-3)
     found = roofbench.compare(_twice, _product, _X, budget=0.5)
     assert found.verdict == verdict
-    assert found.judgement is not None
-    assert found.judgement.effect == pytest.approx(ratio - 1, abs=0.01)
+    assert found.judgment is not None
+    assert found.judgment.effect == pytest.approx(ratio - 1, abs=0.01)
     assert re.search(rf"s: {verdict}, change within \d+ pairs [+-]", repr(found))
     assert verdict in found._repr_html_()
 

@@ -173,7 +173,7 @@ def file_violations(root: Path, path: str) -> Iterator[str]:
     if is_script and not os.access(file, os.X_OK):
         yield f"{path}: a script has to be executable"
     if is_ours(path, is_script) and SPDX not in "".join(file.read_text(encoding="utf-8").splitlines()[:2]):
-        yield f"{path}: its first line names the licence: {SPDX}"
+        yield f"{path}: its first line names the license: {SPDX}"
     if file.suffix in {".h", ".cuh"} and "#pragma once" not in file.read_text(encoding="utf-8"):
         yield f"{path}: a header starts with #pragma once"
 

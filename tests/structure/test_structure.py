@@ -84,10 +84,10 @@ def test_a_planted_violation_is_found(tree: Path, path: str, content: str, messa
 
 
 @pytest.mark.parametrize("path", ["lib/timing/planted.cc", "tests/run/planted_test.cc", "tools/planted.py"])
-def test_a_source_without_its_licence_is_found(tree: Path, path: str) -> None:
+def test_a_source_without_its_license_is_found(tree: Path, path: str) -> None:
     assert added_violations(tree, path, "PLANTED = 0;") == []
     (line,) = added_violations(tree, path.replace("planted", "planted2"), "PLANTED = 0;", licensed=False)
-    assert "names the licence" in line
+    assert "names the license" in line
 
 
 @pytest.mark.parametrize("path", ["lib/kernels/planted.cu", "lib/timing/planted_cuda.cc"])

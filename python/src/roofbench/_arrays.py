@@ -203,7 +203,7 @@ def _arrays_in(value: Any, where: str, into_functions: bool, seen: set[int], dep
 
 
 def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Of arrays with the same shape and type: a NaN is itself, and zeros of either sign differ."""
+    """Compares arrays of the same shape and type: a NaN is itself, and zeros of either sign differ."""
     if one.dtype.itemsize > 8:
         return one.tobytes() == other.tobytes()
     kind = f"u{one.dtype.itemsize}"

@@ -210,8 +210,8 @@ def computed(
     leaves: Sequence[Any],
     double: bool,
 ) -> Outcome:
-    """What a reference gives for copies of these arguments, of which it changes those that it `mutates`: their new
-    values are results, and so are the gradients of the function's `leaves`, where it gives them."""
+    """Calls a reference with copies of these arguments. The new values of those that it `mutates` are results, and so
+    are the gradients of the function's `leaves`, where it gives them."""
     copier = Copier(double)
     copied = [copier(argument) for argument in arguments]
     reference = copier.function(function)
@@ -278,7 +278,7 @@ def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, n
 
 
 def _unequal(result: Value, reference: Value) -> str:
-    """Of whole numbers, exactly."""
+    """Describes how whole numbers differ; empty if all are equal."""
     actual, wanted = result.exact("q").tobytes(), reference.exact("q").tobytes()
     if actual == wanted:
         return ""
@@ -315,13 +315,13 @@ _WATCHED = (
 
 
 def _named(path: str) -> Any:
-    """What a module has under this path; None if it is not loaded."""
+    """The object of a module under this path; None if the module is not loaded."""
     module, *names = path.split(".")
     return functools.reduce(lambda value, name: getattr(value, name, None), names, sys.modules.get(module))
 
 
 def _functions() -> dict[str, Any]:
-    """What a function may not replace, by name: clocks, comparisons, and all that roofbench does."""
+    """Objects that a function may not replace, by name: clocks, comparisons, and all functions of roofbench."""
     found = {path: _named(path) for path in _WATCHED}
     for module, content in list(sys.modules.items()):
         if module.partition(".")[0] == "roofbench":

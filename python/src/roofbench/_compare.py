@@ -15,7 +15,7 @@ from roofbench._measure import CaseError, Options, Subject
 from roofbench._result import Result
 
 if TYPE_CHECKING:
-    from roofreport.stats.verdict import Judgement
+    from roofreport.stats.verdict import Judgment
 
 # For one function in a pair: many short turns, because the machine changes its speed between long ones.
 _SLICE = {"max_time": 0.02, "max_wall": 0.1, "max_warmup_time": 0.005}
@@ -28,7 +28,7 @@ class Comparison:
     verdict: str  # FASTER, SLOWER, SAME, AMBIGUOUS; FAILED where a function does not do its work
     base: Result  # of the last pair
     new: Result
-    judgement: Judgement | None = None
+    judgment: Judgment | None = None
     pairs: int = 0
 
     @property
@@ -36,9 +36,9 @@ class Comparison:
         return self.base.ok and self.new.ok
 
     def _columns(self) -> dict[str, str]:
-        if self.judgement is None:
+        if self.judgment is None:
             return {}
-        found = self.judgement
+        found = self.judgment
         return {
             self.base.name: _core.human_time(found.base),
             f"{self.new.name} ": _core.human_time(found.new),
@@ -47,7 +47,7 @@ class Comparison:
         }
 
     def __repr__(self) -> str:
-        if self.judgement is None:
+        if self.judgment is None:
             return "\n".join(repr(result) for result in (self.base, self.new) if not result.ok)
         (one, base), (other, new), (change, effect), (_, interval) = self._columns().items()
         return f"{one} {base}, {other}{new}: {self.verdict}, {change} {effect} ({interval})"
@@ -113,9 +113,9 @@ def compare(
             sequential.look([trial], 1.0)
         for index, side in enumerate(sides):
             results[index] = _attempt(side, Subject.check_after)
-    judgement = trial.judgement()
-    verdict = judgement.verdict.value if all(result.ok for result in results) else "FAILED"
-    return Comparison(verdict, results[0], results[1], judgement, trial.pairs)
+    judgment = trial.judgment()
+    verdict = judgment.verdict.value if all(result.ok for result in results) else "FAILED"
+    return Comparison(verdict, results[0], results[1], judgment, trial.pairs)
 
 
 def _attempt(side: Subject, act: Callable[[Subject], None]) -> Result:

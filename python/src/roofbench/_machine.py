@@ -18,7 +18,7 @@ _PROBE = 512  # rows and columns of a product: three operands fit a private cach
 @functools.cache
 def machine() -> _core.Machine:
     made = _core.Machine()
-    # What another library keeps, such as a custom operator of PyTorch, may outlive the modules, and this one with it.
+    # Objects of another library, such as a custom operator of PyTorch, may outlive the modules, and this one with them.
     atexit.register(machine.cache_clear)
     for dtype, library, product in _products():
         made.add_compute_probe(dtype, library, 2.0 * _PROBE**3, product)

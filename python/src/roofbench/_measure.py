@@ -213,7 +213,7 @@ class Subject:
             self.notes.append("checked nothing: the reference gives NaN and infinities only")
 
     def _referred(self, double: bool) -> Outcome:
-        """What the reference gives for the values that the arrays hold."""
+        """The results of the reference for the values that the arrays hold."""
         assert self.options.reference is not None
         return _check.computed(self.options.reference, self._arguments, self.options.mutates, self._leaves, double)
 
@@ -249,7 +249,7 @@ class Subject:
         return _Expected(exact, native, allowed)
 
     def _reduction(self, results: Sequence[Value]) -> float:
-        """Terms of the longest sum, where nobody says: no dimension, and no work for a result, allows more."""
+        """Terms of the longest sum, where it is not given: no dimension, and no work for a result, allows more."""
         if self.options.reduction is not None:
             return self.options.reduction
         elements = max(1, *(math.prod(value.shape) for value in results), 1)
@@ -343,8 +343,8 @@ class Subject:
         self._verify(measured.last_result, number)
 
     def _processor_seconds(self, number: int) -> float:
-        """Of an unchecked call with the values of a set. On a busy machine they change less than the time does: a
-        process that waits for a processor uses none."""
+        """CPU seconds of an unchecked call with the values of a set. On a busy machine they change less than the time
+        does: a process that waits for a processor uses none."""
         self._write(self._set(number))
         return float(self._sample(**_ONE).line["cpu_s"])
 
@@ -453,7 +453,7 @@ def _check_arguments(function: Any, what: str, arguments: tuple[Any, ...]) -> No
     """Raises TypeError where a call cannot begin."""
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # there is none, or nobody knows it
+    except (TypeError, ValueError):  # there is none, or it is unknown
         return
     try:
         signature.bind(*arguments)
@@ -466,7 +466,7 @@ def _other_dtype(cost: _core.Cost, arguments: Sequence[Array], captured: Sequenc
     """A note if `work` reads two, four or eight times the bytes of the operands, or that part of them."""
     read = cost.bytes_read + cost.bytes_updated
     size = sum(array.data.nbytes for array in arguments)
-    # What the function closes over may be an operand or memory for its result.
+    # Arrays that the function closes over may be operands or memory for its result.
     sizes = size, size + sum(array.data.nbytes for array in captured)
     if not read or not size or any(max(read / one, one / read) not in (2, 4, 8) for one in sizes):
         return []

@@ -65,7 +65,7 @@ class Result:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of the median, at 95 %; None with fewer than six samples."""
+        """The 95 % interval of the median; None with fewer than six samples."""
         return _core.median_interval(self.samples) if len(self.samples) >= _FEWEST_SAMPLES else None
 
     @property

@@ -98,7 +98,7 @@ def _measured(job: Line) -> Line:
 
 
 def run_case(job: Line, parent: int, answer: connection.Connection) -> NoReturn:
-    """What the process of a case does."""
+    """Runs a case in its process."""
     with suppress(OSError):
         os.setsid()  # Ctrl-C is the parent's; what the case starts ends with it
     _end_with(parent)

@@ -66,7 +66,7 @@ def test_invalid_commits_and_states_are_refused(
 
 
 def test_a_subject_is_no_commit(tmp_path: Path) -> None:
-    """What some programs call the end of a line, an argument for git, and nothing at all."""
+    """A line's end to some programs, an argument for git, and an empty text."""
     made = _made(tmp_path, 1, 0)
     subjects = ["a\u2028--orphan b", "a\x0c--detach", "a\x85" + "0" * 40 + " b", ""]
     for subject in subjects:

@@ -10,7 +10,7 @@ import pytest
 from roofreport.bisect.repository import Commit
 from roofreport.bisect.search import Found, Progress, Search
 from roofreport.errors import UnusableInputError
-from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 
 GOOD = Commit("good", "the good one")
 
@@ -35,7 +35,7 @@ class KnownSite:
     def build(self, commit: Commit) -> str:
         return "does not compile" if commit.id in self._broken else ""
 
-    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
+    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgment]:
         self.compared.append((base.id, new.id, share))
         effect = self._effects[new.id] - self._effects[base.id]
         width = 0.2 if new.id in self._unclear else self._width / math.sqrt(share)
@@ -43,8 +43,8 @@ class KnownSite:
             verdict = Verdict.SLOWER
         else:
             verdict = Verdict.SAME if abs(effect) + width < 0.02 else Verdict.AMBIGUOUS
-        found = [Judgement("a/n:1", verdict, effect, effect - width, effect + width, note="12 pairs")]
-        other = Judgement("b/n:1", Verdict.SAME, 0.0, -0.01, 0.01)
+        found = [Judgment("a/n:1", verdict, effect, effect - width, effect + width, note="12 pairs")]
+        other = Judgment("b/n:1", Verdict.SAME, 0.0, -0.01, 0.01)
         return found if case else [other, *found]
 
 
@@ -59,8 +59,8 @@ def test_the_commit_is_found_wherever_it_is(plant: int) -> None:
     assert [commit.id for commit in found.commits] == [f"{plant:02}"]
     assert found.before.id == (f"{plant - 1:02}" if plant else "good")
     assert found.case == "a/n:1"
-    assert found.judgement is not None
-    assert found.judgement.effect == pytest.approx(0.1)
+    assert found.judgment is not None
+    assert found.judgment.effect == pytest.approx(0.1)
     assert len(site.compared) <= 2 + math.ceil(math.log2(12))
 
 
@@ -79,7 +79,7 @@ _FROM_FIVE = [0.1 * (number >= 5) for number in range(12)]
 def test_the_commits_that_are_left(site: KnownSite, left: list[str]) -> None:
     found = _search(site, site.count)
     assert [commit.id for commit in found.commits] == left
-    assert (found.judgement is None) == (len(left) > 1)
+    assert (found.judgment is None) == (len(left) > 1)
 
 
 def test_more_pairs_come_before_skipping() -> None:
@@ -105,7 +105,7 @@ def test_an_interrupted_search_continues() -> None:
     progress = Progress("key")
 
     class Stopped(KnownSite):
-        def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
+        def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgment]:
             if len(self.compared) == 3:
                 raise KeyboardInterrupt
             return super().compare(base, new, case, share)

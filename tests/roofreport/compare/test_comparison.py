@@ -15,17 +15,17 @@ from reports import Report
 from roofreport.cli import main
 from roofreport.compare import compare_py, comparison
 from roofreport.io.load import load
-from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 
 
-def _judge(tmp_path: Path, new: list[dict[str, Any]], base: list[dict[str, Any]] | None = None) -> list[Judgement]:
+def _judge(tmp_path: Path, new: list[dict[str, Any]], base: list[dict[str, Any]] | None = None) -> list[Judgment]:
     a = builders.write_json(tmp_path / "a.json", base)
     b = builders.write_json(tmp_path / "b.json", new)
     return comparison.compare([load(a)], [load(b)])
 
 
-def _verdicts(judgements: list[Judgement]) -> dict[str, Verdict]:
-    return {judgement.name: judgement.verdict for judgement in judgements}
+def _verdicts(judgments: list[Judgment]) -> dict[str, Verdict]:
+    return {judgment.name: judgment.verdict for judgment in judgments}
 
 
 _PEAK = [builders.row("a/n:1", 1.0, peak_mem=1e6)], [builders.row("a/n:1", 1.0, peak_mem=1.02e6)]
@@ -68,9 +68,9 @@ def test_small_changes_of_one_process_are_not_called(tmp_path: Path) -> None:
 def test_a_slower_machine_does_not_make_a_slower_case(tmp_path: Path) -> None:
     """The time grew, but so did the time allowed by the roof next to it."""
     rows = [row | {"roof": 0.5} for row in builders.scaled(1.6)]
-    judgements = _judge(tmp_path, rows)
-    assert set(_verdicts(judgements).values()) == {Verdict.AMBIGUOUS}
-    assert "roof" in judgements[0].note
+    judgments = _judge(tmp_path, rows)
+    assert set(_verdicts(judgments).values()) == {Verdict.AMBIGUOUS}
+    assert "roof" in judgments[0].note
 
 
 def test_missing_new_failed(tmp_path: Path, report: Report) -> None:
@@ -119,11 +119,11 @@ def test_rows_that_distrust_themselves_get_no_verdict(
         (_scaled(factor, **changes), None, "new"),
         (_scaled(factor), _scaled(1.0, **changes), "base"),
     ):
-        judgements = _judge(tmp_path, new, base)
-        assert set(_verdicts(judgements).values()) == {Verdict.AMBIGUOUS}
-        assert {one.note for one in judgements} == {f"{side}: {note}"}
-        assert judgements[0].effect == pytest.approx(factor - 1), "the figures are shown"
-        assert judgements[0].interval() == "", "it would claim to be known"
+        judgments = _judge(tmp_path, new, base)
+        assert set(_verdicts(judgments).values()) == {Verdict.AMBIGUOUS}
+        assert {one.note for one in judgments} == {f"{side}: {note}"}
+        assert judgments[0].effect == pytest.approx(factor - 1), "the figures are shown"
+        assert judgments[0].interval() == "", "it would claim to be known"
 
 
 def test_a_minority_of_noisy_or_interrupted_repetitions_does_not_prevent_a_verdict(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Report:
         return self.error
 
     def rows(self, *arguments: object) -> list[dict[str, str]]:
-        """Of its table as CSV."""
+        """The rows of its table, read as CSV."""
         return list(csv.DictReader(io.StringIO(self(*arguments, "--format=csv"))))
 
     def named_command(self, *arguments: object, status: int = 0) -> list[str]:

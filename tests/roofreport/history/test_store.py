@@ -74,8 +74,8 @@ def test_history_is_oldest_first_whatever_came_first(store: Store, tmp_path: Pat
     assert store.readings(matmul) == found[MATMUL]
     newest = {series.case: readings for series, readings in store.history("time", run_limit=2).items()}
     assert newest[GEMV] == found[GEMV][1:]
-    (utilisation,) = store.series("a100_flop_util", MATMUL)
-    assert store.readings(utilisation)[0].value == pytest.approx(found[MATMUL][0].counters["a100_flop_util"])
+    (utilization,) = store.series("a100_flop_util", MATMUL)
+    assert store.readings(utilization)[0].value == pytest.approx(found[MATMUL][0].counters["a100_flop_util"])
 
 
 def test_readings(store: Store, tmp_path: Path) -> None:

@@ -55,16 +55,16 @@ def test_each_experiment_is_found_by_its_names(tmp_path: Path) -> None:
     assert sum(not row["target"] for row in rows) == 1
 
 
-def _utilisation(tmp_path: Path, counters: dict[str, float]) -> list[tuple[str, str, float]]:
+def _utilization(tmp_path: Path, counters: dict[str, float]) -> list[tuple[str, str, float]]:
     cases = [builders.row(f"mlp_layer_norm_gelu/impl:x/d:{size}", 1.0) | counters for size in _RATES]
     found = _experiments(builders.write_json(tmp_path / "a.json", cases))
     return [(row["metric"], row["target"], float(row["actual"])) for row in found if "utilization" in row["metric"]]
 
 
-def test_every_device_has_one_utilisation(tmp_path: Path) -> None:
+def test_every_device_has_one_utilization(tmp_path: Path) -> None:
     of_a100 = {"a100_flop_util": 0.25}
-    assert _utilisation(tmp_path, of_a100) == [("flops_utilization(A100)", "0.8", 0.25)]
-    assert _utilisation(tmp_path, {**of_a100, "flop_util": 0.5}) == [("flops_utilization", "0.8", 0.5)]
+    assert _utilization(tmp_path, of_a100) == [("flops_utilization(A100)", "0.8", 0.25)]
+    assert _utilization(tmp_path, {**of_a100, "flop_util": 0.5}) == [("flops_utilization", "0.8", 0.5)]
 
 
 def test_the_target_of_a_published_generation_is_its_own(tmp_path: Path) -> None:

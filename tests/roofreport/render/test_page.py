@@ -21,7 +21,7 @@ from roofreport.render import page
 
 
 class _Reader(HTMLParser):
-    """What a browser would see: tags, attributes, and the text of the cells of each row."""
+    """The parts of a page that a browser would see: tags, attributes, and the text of the cells of each row."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -119,8 +119,8 @@ def test_readings_that_distrust_themselves_are_shown_and_not_judged() -> None:
     nights = histories[TIME.name][series]
     found = [(one.reading.value, one.reading.doubt, one.paced is None) for one in nights]
     assert found == [(1.1, "", False), (8.0, "noisy; 3 samples", True)]
-    catalogue = data.Catalogue(histories, runs, packaged())
-    own = data.series_data(series, nights, [], [], TIME, catalogue)
+    catalog = data.Catalog(histories, runs, packaged())
+    own = data.series_data(series, nights, [], [], TIME, catalog)
     assert own["doubts"] == {"1": "noisy; 3 samples"}
     assert [level[2] for level in own["levels"]] == [1.1]
     assert data.details_data(nights, {})["doubts"] == {"1": "noisy", "3": "noisy", "4": "3 samples"}

@@ -21,11 +21,11 @@ def _trial(effect: float, deviation: float, pairs: int, seed: int = 0) -> Trial:
     return trial
 
 
-def test_neighbours_are_of_one_side() -> None:
+def test_neighbors_are_of_one_side() -> None:
     trial = Trial("a", base=[1, 2, 4, 8], new=[10, 30, 70, 150])
-    assert trial.neighbours() == [20, 2, 80]
+    assert trial.neighbors() == [20, 2, 80]
     turned = Trial("a", base_first=False, base=[1, 2, 4, 8], new=[10, 30, 70, 150])
-    assert turned.neighbours() == [1, 40, 4]
+    assert turned.neighbors() == [1, 40, 4]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_verdicts(effect: float, deviation: float, verdict: Verdict | None) -> N
     trial = _trial(effect, deviation, 20)
     sequential.look([trial], 1.0)
     assert trial.verdict is verdict
-    assert trial.judgement().verdict is (verdict or Verdict.AMBIGUOUS)
+    assert trial.judgment().verdict is (verdict or Verdict.AMBIGUOUS)
 
 
 def test_a_certain_change_below_the_floor_is_not_called() -> None:
@@ -55,7 +55,7 @@ def test_what_is_significant_at_five_percent_alone_is_not_called() -> None:
     for seed in range(400):
         trial = _trial(0.03, 0.05, 20, seed)
         p_value = sequential.p_value(trial.differences())
-        if not 0.012 < p_value < 0.05 or abs(trial.judgement().effect) < np.expm1(trial.floor()):
+        if not 0.012 < p_value < 0.05 or abs(trial.judgment().effect) < np.expm1(trial.floor()):
             continue
         tried += 1
         sequential.look([trial], 1.0)

@@ -61,7 +61,7 @@ def step(
 
 
 def rows(path: Path, report: Report, *more: str) -> tuple[list[dict[str, str]], str]:
-    """Of the CSV, and the text for the terminal."""
+    """The rows of the CSV, and the text for the terminal."""
     return report.rows("ranks", path, *more), " ".join(report("ranks", path, *more).split())
 
 

@@ -22,7 +22,7 @@ from roofreport.compare.abba import Abba, Options
 from roofreport.compare.command import Command, filter_of, parse
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Metric
-from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.text import printable
 
 GOOD, BAD, SKIP = OUTCOMES = ("good", "bad", "skip")
@@ -59,7 +59,7 @@ class Site(Protocol):
     def build(self, commit: Commit) -> str:
         """Empty, or why it cannot be built."""
 
-    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
+    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgment]:
         """Compares built commits, in `share` times the budget. `case`: empty for all requested cases."""
 
 
@@ -70,7 +70,7 @@ class Found:
     commits: Sequence[Commit]
     before: Commit
     case: str
-    judgement: Judgement | None  # of the commit against the one before it; None: not one commit
+    judgment: Judgment | None  # of the commit against the one before it; None: not one commit
     builds: int
 
 
@@ -98,8 +98,8 @@ class Search:
             self._try(commits[middle])
         before = commits[low] if low >= 0 else self.good
         left = commits[low + 1 : high + 1]
-        judgement = self._judge_the_end(before, left[0]) if len(left) == 1 else None
-        return Found(left, before, self.progress.case, judgement, self.progress.builds)
+        judgment = self._judge_the_end(before, left[0]) if len(left) == 1 else None
+        return Found(left, before, self.progress.case, judgment, self.progress.builds)
 
     def _kind(self, commit: Commit) -> str:
         outcome = self.progress.outcomes.get(commit.id)
@@ -113,10 +113,10 @@ class Search:
             why = self.site.build(commit)
             if why:
                 raise UnusableInputError(f"{commit.text()}: {why}")
-        judgements: list[Judgement] = []
+        judgments: list[Judgment] = []
         for share in (1, MORE):
-            judgements = self.site.compare(self.good, bad, "", share)
-            slower = [one for one in judgements if one.verdict is Verdict.SLOWER]
+            judgments = self.site.compare(self.good, bad, "", share)
+            slower = [one for one in judgments if one.verdict is Verdict.SLOWER]
             if slower:
                 worst = max(slower, key=lambda one: abs(one.effect))
                 self.progress.case, self.progress.effect = worst.name, math.log1p(worst.effect)
@@ -124,9 +124,9 @@ class Search:
                 self.save()
                 self.say(f"{printable(worst.name, 300)}: {units.percent(worst.effect)} from the good commit to the bad")
                 return
-            if all(one.verdict is not Verdict.AMBIGUOUS for one in judgements):
+            if all(one.verdict is not Verdict.AMBIGUOUS for one in judgments):
                 break
-        said = ", ".join(sorted({one.verdict.value for one in judgements}))
+        said = ", ".join(sorted({one.verdict.value for one in judgments}))
         raise UnusableInputError(f"no case is SLOWER in {bad.text()} than in {self.good.text()} ({said})")
 
     def _try(self, commit: Commit) -> None:
@@ -141,33 +141,33 @@ class Search:
             return Outcome(SKIP, note=why)
         outcome = Outcome(SKIP)
         for share in (1, MORE):
-            judgement = self._compared(self.good, commit, share)
-            outcome = self._outcome(judgement)
-            if outcome.kind != SKIP or judgement is None or math.isnan(judgement.effect):
+            judgment = self._compared(self.good, commit, share)
+            outcome = self._outcome(judgment)
+            if outcome.kind != SKIP or judgment is None or math.isnan(judgment.effect):
                 return outcome
             if share != MORE:
                 self.say(f"{commit.text()}: {outcome.note}; more pairs")
         return outcome
 
-    def _compared(self, base: Commit, new: Commit, share: int) -> Judgement | None:
+    def _compared(self, base: Commit, new: Commit, share: int) -> Judgment | None:
         """None if the case that is followed is not in both."""
         found = self.site.compare(base, new, self.progress.case, share)
         return next((one for one in found if one.name == self.progress.case), None)
 
-    def _outcome(self, judgement: Judgement | None) -> Outcome:
-        if judgement is None or math.isnan(judgement.effect):
-            return Outcome(SKIP, note=f"not measured: {judgement.note if judgement else 'it lacks the case'}")
+    def _outcome(self, judgment: Judgment | None) -> Outcome:
+        if judgment is None or math.isnan(judgment.effect):
+            return Outcome(SKIP, note=f"not measured: {judgment.note if judgment else 'it lacks the case'}")
         # For a rate, worse is less: both are compared on the side of the whole effect.
         sign = math.copysign(1.0, self.progress.effect)
-        ends = sorted(sign * math.log1p(max(end, -0.999999)) for end in (judgement.low, judgement.high))
+        ends = sorted(sign * math.log1p(max(end, -0.999999)) for end in (judgment.low, judgment.high))
         half = abs(self.progress.effect) / 2
         if ends[0] > half:
-            return Outcome(BAD, judgement.effect, judgement.note)
+            return Outcome(BAD, judgment.effect, judgment.note)
         if ends[1] < half:
-            return Outcome(GOOD, judgement.effect, judgement.note)
-        return Outcome(SKIP, judgement.effect, f"AMBIGUOUS, {judgement.interval()}")
+            return Outcome(GOOD, judgment.effect, judgment.note)
+        return Outcome(SKIP, judgment.effect, f"AMBIGUOUS, {judgment.interval()}")
 
-    def _judge_the_end(self, before: Commit, commit: Commit) -> Judgement | None:
+    def _judge_the_end(self, before: Commit, commit: Commit) -> Judgment | None:
         if any(self.site.build(one) for one in (before, commit)):
             return None
         return self._compared(before, commit, 1)
@@ -198,7 +198,7 @@ class Workshop:
         self.progress.builds += 1
         return self.repository.build(commit)
 
-    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
+    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgment]:
         asked = self.question
         chosen = filter_of([case]) if case else f"--benchmark_filter={asked.filter}"
         folder = self.folder / "compared" / f"{base.id[:12]}-{new.id[:12]}-{share}{'' if case else '-all'}"

@@ -23,7 +23,7 @@ from roofreport.io.result import Case, Result, differences
 from roofreport.io.result import State as CaseState
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
-from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.text import printable
 
 _FILE = "state.json"
@@ -105,7 +105,7 @@ class Abba:
         self._looks = 0
         self._first: Result | None = None
 
-    def run(self) -> list[Judgement]:
+    def run(self) -> list[Judgment]:
         question = "comparison (other programs, flags, cases or budget)"
         state = states.restore_own(self._file, State, self._key, question)
         if state is None:
@@ -116,7 +116,7 @@ class Abba:
         while not self._is_over(state):
             self._pair(state)
         self._final_look(state)
-        return self._judgements(state)
+        return self._judgments(state)
 
     def _listed(self, side: int) -> dict[str, str]:
         names = self._commands[side].cases()
@@ -300,15 +300,15 @@ class Abba:
             + f", at most {units.clock(left)} left"
         )
 
-    def _judgements(self, state: State) -> list[Judgement]:
+    def _judgments(self, state: State) -> list[Judgment]:
         found = []
         for name in self._common:
             closed = state.closed.get(name)
             found.append(
-                Judgement(name, Verdict(closed[0]), note=closed[1]) if closed else self._trials[name].judgement()
+                Judgment(name, Verdict(closed[0]), note=closed[1]) if closed else self._trials[name].judgment()
             )
-        found += [Judgement(name, Verdict.MISSING, note="NEW does not have it") for name in self._missing]
-        found += [Judgement(name, Verdict.NEW, note="BASE does not have it") for name in self._added]
+        found += [Judgment(name, Verdict.MISSING, note="NEW does not have it") for name in self._missing]
+        found += [Judgment(name, Verdict.NEW, note="BASE does not have it") for name in self._added]
         return found
 
 

@@ -27,7 +27,7 @@ class Ranking:
 
     @property
     def doubt(self) -> str:
-        """Of the first two: "eager: noisy (ci 110 %); native: 3 samples"."""
+        """Doubts about the first two: "eager: noisy (ci 110 %); native: 3 samples"."""
         first_two = zip(self.values[:2], self.cases[:2], strict=True)
         return "; ".join(f"{value}: {why}" for value, case in first_two if (why := doubt(case)))
 
@@ -42,7 +42,7 @@ _Candidate = tuple[float, str, Case]  # a duration to rank by, the value of the 
 
 
 def _rankings(candidates: Iterable[tuple[str, _Candidate]]) -> list[Ranking]:
-    """Of candidates and the work that each does."""
+    """Ranks the candidates for each work."""
     groups: dict[str, list[_Candidate]] = {}
     for work, candidate in candidates:
         groups.setdefault(work, []).append(candidate)

@@ -165,7 +165,7 @@ def run(command: Command, out: Path) -> Finished:
     try:
         return Finished(load(out), seconds)
     except UnusableInputError as unusable:
-        # Of a script that raises, too: it ends with the status of a failed case, and writes nothing.
+        # A script that raises comes here, too: it ends with the status of a failed case, and writes nothing.
         return Finished(None, seconds, f"{ending} ({unusable})")
 
 

@@ -20,7 +20,7 @@ from statistics import fmean, median
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.doubts import doubt
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.stats.verdict import Judgement, Split, Verdict, find_split, relative
+from roofreport.stats.verdict import Judgment, Split, Verdict, find_split, relative
 
 CONFIDENCE = 0.99
 # Scatter of a case's median between processes, as a standard deviation of logarithms, and how many degrees of freedom
@@ -104,27 +104,27 @@ def _explained(effect: float, base: Side, new: Side) -> float:
     return math.copysign(min(abs(move), abs(effect)), effect) if move * effect > 0 else 0.0
 
 
-def _exact(name: str, base: float, new: float, metric: Metric) -> Judgement:
+def _exact(name: str, base: float, new: float, metric: Metric) -> Judgment:
     """A metric that does not follow the clock."""
     change = (new - base) / abs(base) if base else (0.0 if new == base else math.inf)
     verdict = Verdict.SAME
     if abs(change) > metric.practical:
         verdict = Verdict.SLOWER if metric.worse(change) else Verdict.FASTER
-    return Judgement(name, verdict, change, change, change, base, new, floor=metric.practical)
+    return Judgment(name, verdict, change, change, change, base, new, floor=metric.practical)
 
 
-def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Judgement:
+def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Judgment:
     base_median, new_median = median(base.values), median(new.values)
     if not metric.noisy or min(base.values + new.values) <= 0:
         return _exact(name, base_median, new_median, metric)
     logs = [[math.log(value) for value in side.values] for side in (base, new)]
     effect = math.log(new_median) - math.log(base_median)
     if sorted(base.values) == sorted(new.values):
-        return Judgement(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
+        return Judgment(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
     doubts = [f"{label}: {side.doubt}" for label, side in (("base", base), ("new", new)) if side.doubt]
     if doubts:
         change = relative(effect)
-        return Judgement(name, Verdict.AMBIGUOUS, change, base=base_median, new=new_median, note="; ".join(doubts))
+        return Judgment(name, Verdict.AMBIGUOUS, change, base=base_median, new=new_median, note="; ".join(doubts))
     half = half_width(logs[0], logs[1], turns)
     if min(map(len, logs)) == 1:
         # One process is in one of the states that its repetitions go through, and the next in another.
@@ -141,7 +141,7 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
             note = "; ".join(filter(None, ["the machine's own roof next to the case moved as much", note]))
     elif abs(effect) <= math.log1p(metric.practical) or half <= math.log1p(2 * metric.practical):
         verdict = Verdict.SAME
-    return Judgement(
+    return Judgment(
         name,
         verdict,
         relative(effect),
@@ -154,10 +154,10 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
     )
 
 
-def _absent(name: str, base: Case | None, new: Case | None) -> Judgement | None:
+def _absent(name: str, base: Case | None, new: Case | None) -> Judgment | None:
     """The verdict on a case that was not measured on both sides; None if it was."""
     if new is not None and new.state is State.FAILED:
-        return Judgement(name, Verdict.FAILED, note=new.why_not)
+        return Judgment(name, Verdict.FAILED, note=new.why_not)
     missing = [
         f"{label}: {case.why_not if case else 'does not have it'}"
         for label, case in (("base", base), ("new", new))
@@ -165,7 +165,7 @@ def _absent(name: str, base: Case | None, new: Case | None) -> Judgement | None:
     ]
     if not missing:
         return None
-    return Judgement(name, Verdict.NEW if base is None else Verdict.MISSING, note="; ".join(dict.fromkeys(missing)))
+    return Judgment(name, Verdict.NEW if base is None else Verdict.MISSING, note="; ".join(dict.fromkeys(missing)))
 
 
 def _by_process(results: Sequence[Result]) -> dict[str, list[list[Case]]]:
@@ -188,23 +188,23 @@ def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
     return [repetitions for repetitions in whole if repetitions] or found
 
 
-def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgement]:
-    """One judgement per case, in the order of the base, then of the new cases."""
+def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgment]:
+    """One judgment per case, in the order of the base, then of the new cases."""
     groups = _by_process(base), _by_process(new)
     turns = in_turns(base, new)
-    judgements = []
+    judgments = []
     for name in dict.fromkeys([*groups[0], *groups[1]]):
         cases = [group.get(name, []) for group in groups]
         whole = [merged([merged(repetitions) for repetitions in side]) if side else None for side in cases]
-        judgement = _absent(name, whole[0], whole[1])
-        if judgement is None:
+        judgment = _absent(name, whole[0], whole[1])
+        if judgment is None:
             sides = [_side(_measured(side), metric.name) for side in cases]
             if not sides[0].values and not sides[1].values:
                 continue
             lacking = [label for label, side in zip(("base", "new"), sides, strict=True) if not side.values]
             if lacking:
-                judgement = Judgement(name, Verdict.MISSING, note=f"{lacking[0]}: no {metric.name}")
+                judgment = Judgment(name, Verdict.MISSING, note=f"{lacking[0]}: no {metric.name}")
             else:
-                judgement = _judge(name, sides[0], sides[1], metric, turns)
-        judgements.append(judgement)
-    return judgements
+                judgment = _judge(name, sides[0], sides[1], metric, turns)
+        judgments.append(judgment)
+    return judgments

@@ -23,7 +23,7 @@ from roofreport.io.contract import Metric
 from roofreport.io.doubts import doubt
 from roofreport.io.load import load
 from roofreport.io.result import Case, Result, State
-from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 
 PROCESSES = 5  # of the present program, where an older one to compare it with is missing
 ASKED = ("slower", "drift")
@@ -66,9 +66,9 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
 
             base = parse(programs.base, (*programs.flags, filter_of(names)))
             options = Options(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
-            judgements = {one.name: one for one in Abba(options, say).run()}
+            judgments = {one.name: one for one in Abba(options, say).run()}
             _check_machine(load(abba.output(programs.folder, 0, "pilot")), asked[0].finding)
-            answers = [_by_abba(one, judgements.get(one.finding.series.case)) for one in asked]
+            answers = [_by_abba(one, judgments.get(one.finding.series.case)) for one in asked]
         else:
             results = command.run_all(new, PROCESSES, programs.folder, say)
             _check_machine(results[0], asked[0].finding)
@@ -85,14 +85,14 @@ def _check_machine(result: Result, finding: Finding) -> None:
         raise UnusableInputError(f"this machine ({here.label}) is not that of the series ({there.label})")
 
 
-def _by_abba(suspect: Suspect, judgement: Judgement | None) -> tuple[Finding, bool]:
+def _by_abba(suspect: Suspect, judgment: Judgment | None) -> tuple[Finding, bool]:
     finding = suspect.finding
-    if judgement is None or math.isnan(judgement.effect):
-        why = judgement.note if judgement else "the programs do not have it"
+    if judgment is None or math.isnan(judgment.effect):
+        why = judgment.note if judgment else "the programs do not have it"
         return replace(finding, text=f"{finding.text}; not run again: {why}"), is_far(suspect)
-    said = f"A B B A against the last good build: {judgement.verdict.value}, {units.percent(judgement.effect)}"
-    text = f"{finding.text}; {said} ({judgement.interval()}, {judgement.note})"
-    return _decided(finding, text, judgement.verdict in (Verdict.SLOWER, Verdict.FAILED))
+    said = f"A B B A against the last good build: {judgment.verdict.value}, {units.percent(judgment.effect)}"
+    text = f"{finding.text}; {said} ({judgment.interval()}, {judgment.note})"
+    return _decided(finding, text, judgment.verdict in (Verdict.SLOWER, Verdict.FAILED))
 
 
 def _decided(finding: Finding, text: str, stays: bool) -> tuple[Finding, bool]:

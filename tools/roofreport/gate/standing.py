@@ -52,7 +52,7 @@ def deviation(values: Floats) -> float:
 
 
 def least_width(metric: Metric, floor: float) -> float:
-    """Of a fence, in logarithms."""
+    """The least width of a fence, in logarithms."""
     return math.log1p(max(metric.practical, floor if metric.noisy else 0.0))
 
 

@@ -48,7 +48,7 @@ class Metric:
 
     @property
     def sign(self) -> float:
-        """Of a logarithm that grows as the figure gets worse."""
+        """Turns a logarithm so that it grows as the figure gets worse."""
         return -1.0 if self.better is Better.HIGHER else 1.0
 
 

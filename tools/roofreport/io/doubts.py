@@ -29,7 +29,7 @@ def doubt(case: Case) -> str:
 
 
 def half_width(case: Case) -> float:
-    """Of the interval of the median, as a share of it."""
+    """Half of the interval of the median, as a share of the median."""
     known = case.counters
     if "ci" in known:
         width = known["ci"]

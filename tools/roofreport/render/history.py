@@ -20,7 +20,7 @@ from roofreport.io.contract import Metric
 from roofreport.io.result import Case, State
 from roofreport.render import formats
 from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, spanning, table, words
-from roofreport.render.judgement_table import cell, finite
+from roofreport.render.judgment_table import cell, finite
 from roofreport.text import escaped, printable
 
 _SHORT = 60

@@ -22,7 +22,7 @@ _MEDIAN = "_ms"
 
 
 class _Point(NamedTuple):
-    """Of a sweep."""
+    """A point of a sweep."""
 
     series: Series
     size: float

@@ -24,7 +24,7 @@ from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, packaged
 from roofreport.site import overview
 from roofreport.site.data import (
-    Catalogue,
+    Catalog,
     commit_log,
     details_data,
     entries_of,
@@ -153,26 +153,26 @@ def build(where: str, out: Path, metrics: Sequence[str], repository: Path | None
         findings: dict[Series, list[Finding]] = {}
         for finding in (finding for name in metrics for finding in judge(store, name)):
             findings.setdefault(finding.series, []).append(finding)
-        catalogue = Catalogue(histories, all_runs, contract)
+        catalog = Catalog(histories, all_runs, contract)
         _write(site, "commits", committed)
-        _write(site, "index", catalogue.data())
+        _write(site, "index", catalog.data())
         entries = entries_of(histories, contract)
-        for first in catalogue.nights:
-            _write(site, f"night/{token(first.digest)}", night_data(first, entries[first.digest], catalogue))
-        sampled = samplings(store, where, catalogue.runs)
+        for first in catalog.nights:
+            _write(site, f"night/{token(first.digest)}", night_data(first, entries[first.digest], catalog))
+        sampled = samplings(store, where, catalog.runs)
         annotations = store.annotations()
         detailed: set[str] = set()  # once for all metrics of a case
         for name, history in histories.items():
             metric = contract.metric(name) or TIME
             for series, nights in history.items():
-                own = series_data(series, nights, findings.get(series, []), annotations, metric, catalogue)
+                own = series_data(series, nights, findings.get(series, []), annotations, metric, catalog)
                 _write(site, f"series/{token(series.key)}", own)
                 if own["details"] not in detailed:
                     detailed.add(own["details"])
                     _write(site, f"details/{own['details']}", details_data(nights, sampled.get(series.case, {})))
         made = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
         rows = overview.overview(histories, findings, contract)
-        counts = {"nights": len(catalogue.nights), "runs": len(catalogue.runs)}
+        counts = {"nights": len(catalog.nights), "runs": len(catalog.runs)}
         write_pages(site, {"overview": rows, "made": made, "title": words(title, 80), **counts})
         size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
-    return Built(len(catalogue.series), len(catalogue.runs), size)
+    return Built(len(catalog.series), len(catalog.runs), size)

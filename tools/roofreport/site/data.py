@@ -81,7 +81,7 @@ def _places(things: Iterable[Key]) -> dict[Key, int]:
     return {thing: place for place, thing in enumerate(dict.fromkeys(things))}
 
 
-class Catalogue:
+class Catalog:
     """`runs`: all of the history."""
 
     def __init__(self, histories: Histories, runs: Sequence[Run], contract: Contract) -> None:
@@ -200,7 +200,7 @@ _MOST_PROCESSES = 8
 
 
 class Sampling(NamedTuple):
-    """Of one case in one run."""
+    """The samples of one case in one run."""
 
     histogram: list[Any] | None = None
     stop: str = ""  # why it ended
@@ -403,7 +403,7 @@ def _profiles(annotations: Sequence[Annotation], series: Series) -> list[list[An
 
 
 def _said_by_gate(
-    findings: Sequence[Finding], nights: Sequence[Night], metric: Metric, catalogue: Catalogue
+    findings: Sequence[Finding], nights: Sequence[Night], metric: Metric, catalog: Catalog
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for one in findings:
@@ -411,7 +411,7 @@ def _said_by_gate(
         since = one.since or one.run
         rows.append(
             {"word": what.word, "mark": what.mark, "group": what.group.value, "text": words(one.text, 600)}
-            | {"since": milliseconds(since.started), "night": catalogue.night(since)}
+            | {"since": milliseconds(since.started), "night": catalog.night(since)}
         )
     young = too_young(nights)
     if young:
@@ -425,11 +425,11 @@ def series_data(
     findings: Sequence[Finding],
     annotations: Sequence[Annotation],
     metric: Metric,
-    catalogue: Catalogue,
+    catalog: Catalog,
 ) -> dict[str, Any]:
     readings = [night.reading for night in nights]
     return {
-        "nights": [catalogue.night(one.run) for one in readings],
+        "nights": [catalog.night(one.run) for one in readings],
         "values": [number(one.value) for one in readings],
         "sizes": [len(night.processes) for night in nights],
         "processes": [number(one.value) for night in nights for one in night.processes],
@@ -440,7 +440,7 @@ def series_data(
             [*one[:2], *map(number, one[2:])]
             for one in levels_of([None if one.doubt else one.value for one in readings], metric)
         ],
-        "findings": _said_by_gate(findings, nights, metric, catalogue),
+        "findings": _said_by_gate(findings, nights, metric, catalog),
         "annotations": _said(annotations, series),
         "profiles": _profiles(annotations, series),
         "bounds": _bounds(readings) if series.metric == TIME.name else {},
@@ -496,14 +496,14 @@ def _case(series: Series, reading: Reading) -> Case:
     )
 
 
-def _mark(mark: Mark, case: Case, catalogue: Catalogue, colors: Sequence[str]) -> list[Any]:
+def _mark(mark: Mark, case: Case, catalog: Catalog, colors: Sequence[str]) -> list[Any]:
     """The case, FLOP/byte, FLOP/s, the share of its roof, and the style of the mark."""
     share = number(case.counters.get("roof"), 3)
     looks = colors.index(mark.color), SHAPES.index(mark.shape)
-    return [catalogue.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
+    return [catalog.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
 
 
-def _roofline(run: Run, timed: Sequence[Entry], catalogue: Catalogue) -> dict[str, Any]:
+def _roofline(run: Run, timed: Sequence[Entry], catalog: Catalog) -> dict[str, Any]:
     context = {"device": run.machine.label, **run.context}
     cases = tuple(_case(one.series, one.night.reading) for one in timed)
     chart = roofline.chart(Result(Path(words(run.name)), context, cases))
@@ -516,20 +516,20 @@ def _roofline(run: Run, timed: Sequence[Entry], catalogue: Catalogue) -> dict[st
             [line.label, line.dashed, line.below, *(number(one, 4) for point in line.points for one in point)]
             for line in chart.lines
         ],
-        "marks": [_mark(mark, cases[mark.index], catalogue, colors) for mark in chart.marks],
+        "marks": [_mark(mark, cases[mark.index], catalog, colors) for mark in chart.marks],
         "keys": [[key.label, colors.index(key.color), SHAPES.index(key.shape)] for key in chart.keys],
     }
 
 
-def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalogue: Catalogue) -> dict[str, Any]:
+def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalog: Catalog) -> dict[str, Any]:
     """`first`: the first run of the night, whose context stands for all."""
     return {
-        "files": [words(run.name) for run in catalogue.processes[first.digest]],
+        "files": [words(run.name) for run in catalog.processes[first.digest]],
         "facts": facts(first.context),
         "values": {
             words(metric, 100): [
                 [
-                    catalogue.case(one.series.case),
+                    catalog.case(one.series.case),
                     *map(number, (one.night.reading.value, one.night.paced, one.width)),
                     words(one.night.reading.doubt, 100),
                 ]
@@ -537,7 +537,7 @@ def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalogue: Ca
             ]
             for metric, rows in entries.items()
         },
-        "roofline": _roofline(first, entries.get(TIME.name, []), catalogue),
+        "roofline": _roofline(first, entries.get(TIME.name, []), catalog),
     }
 
 

@@ -98,7 +98,7 @@ class Series:
     is_strong: bool
     points: tuple[Point, ...]  # from few ranks to many
     model: Model | None  # None: too few points of several ranks
-    # Of the time of each point of several ranks, by a model fitted without it; empty if a point is indispensable.
+    # Errors of each point of several ranks, by a model fitted without it; empty if a point is indispensable.
     errors: tuple[float, ...]
 
     def speedup(self, ranks: int, seconds: float) -> float:

@@ -22,7 +22,7 @@ from scipy import stats
 from scipy.stats import false_discovery_control
 
 from roofreport.io.contract import TIME, Metric
-from roofreport.stats.verdict import Judgement, Verdict, relative
+from roofreport.stats.verdict import Judgment, Verdict, relative
 
 # Its stubs know some of its arguments for some of its overloads.
 _wilcoxon: Any = stats.wilcoxon
@@ -146,24 +146,24 @@ class Trial:
     def differences(self) -> list[float]:
         return [new - base for base, new in zip(self.base, self.new, strict=True)]
 
-    def neighbours(self) -> list[float]:
+    def neighbors(self) -> list[float]:
         """Differences of processes of one side that ran one after the other: B B, A A, B B, …"""
         sides = (self.new, self.base) if self.base_first else (self.base, self.new)
         return [sides[i % 2][i + 1] - sides[i % 2][i] for i in range(self.pairs - 1)]
 
     def floor(self) -> float:
         """A smaller effect, as a logarithm, is not called."""
-        deviation = _MAD_SCALE * median(abs(value) for value in self.neighbours())
+        deviation = _MAD_SCALE * median(abs(value) for value in self.neighbors())
         return max(
             math.log1p(self.metric.practical), FLOOR_ERRORS * _HODGES_LEHMANN * deviation / math.sqrt(self.pairs)
         )
 
-    def judgement(self) -> Judgement:
+    def judgment(self) -> Judgment:
         verdict = self.verdict or Verdict.AMBIGUOUS
         if self.pairs < 2:
-            return Judgement(self.name, verdict)
+            return Judgment(self.name, verdict)
         found = shift(self.differences(), CONFIDENCE)
-        return Judgement(
+        return Judgment(
             self.name,
             verdict,
             relative(found.estimate),

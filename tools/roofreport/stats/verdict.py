@@ -28,7 +28,7 @@ ALARMS = frozenset({Verdict.SLOWER, Verdict.FAILED})
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """One case. Effects are relative changes, new over base less 1; nan where one is missing."""
 
     name: str

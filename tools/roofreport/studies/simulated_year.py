@@ -313,7 +313,7 @@ FOUND = {0.08: (0, 0.95), 0.03: (LATEST, 0.80)}
 THRESHOLDS = {"github-action-benchmark's 200 %": 1.0, "a fixed 5 %": 0.05}
 
 _EPILOG = """
-Two memory modes, neighbours that come and go, bursts, odd layouts, missing nights, a driver change at half of the year;
+Two memory modes, neighbors that come and go, bursts, odd layouts, missing nights, a driver change at half of the year;
 in every series a slowdown of 8 % and one of 3 % on random nights. A second run is drawn from the same noise and judged
 by the same rule as any A B B A. Exit status 1: the first row misses a target.
 

@@ -23,7 +23,7 @@ from roofreport.place import local_results
 from roofreport.render import formats
 from roofreport.render.chart import Chart
 from roofreport.render.formats import Table
-from roofreport.stats.verdict import ALARMS, Judgement
+from roofreport.stats.verdict import ALARMS, Judgment
 from roofreport.terminal import columns, say
 from roofreport.text import printable
 
@@ -92,8 +92,8 @@ def append_lines(path: Path, text: str) -> None:
                 raise
 
 
-def exit_status(judgements: Sequence[Judgement]) -> int:
-    return EXIT_ALARM if any(judgement.verdict in ALARMS for judgement in judgements) else EXIT_OK
+def exit_status(judgments: Sequence[Judgment]) -> int:
+    return EXIT_ALARM if any(judgment.verdict in ALARMS for judgment in judgments) else EXIT_OK
 
 
 def metric_of(name: str, contract: Contract) -> Metric:
@@ -164,7 +164,7 @@ def add_flag(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def program_flags(args: argparse.Namespace) -> list[str]:
-    """Of add_flag() and add_filter(), for a program."""
+    """Flags of the program that add_flag() and add_filter() collected."""
     return [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
 
 

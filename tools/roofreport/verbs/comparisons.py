@@ -19,7 +19,7 @@ from roofreport.io import result
 from roofreport.io.contract import TIME, Metric, packaged
 from roofreport.io.load import load_all
 from roofreport.io.result import Result
-from roofreport.render import formats, judgement_table
+from roofreport.render import formats, judgment_table
 from roofreport.stats.verdict import Verdict
 from roofreport.terminal import say, show
 from roofreport.text import printable
@@ -106,20 +106,20 @@ def _compare(args: argparse.Namespace) -> int:
         )
     for text in (*different, *result.other_settings(base[0], new[0])):
         warn(f"base and new differ: {text}")
-    judgements = comparison.compare(base, new, metric)
-    if not judgements:
+    judgments = comparison.compare(base, new, metric)
+    if not judgments:
         raise UnusableInputError(f"no case has {metric.name} on either side")
     if args.format == "json":
-        show(judgement_table.as_json(judgements, metric), end="")
-        return exit_status(judgements)
-    show(formats.FORMATS[args.format](judgement_table.build(judgements, metric)), end="")
+        show(judgment_table.as_json(judgments, metric), end="")
+        return exit_status(judgments)
+    show(formats.FORMATS[args.format](judgment_table.build(judgments, metric)), end="")
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
-    show("\n" + formats.prose(f"{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)"))
-    if any(judgement.verdict is Verdict.AMBIGUOUS for judgement in judgements):
+    show("\n" + formats.prose(f"{judgment_table.summary(judgments)} ({metric.name}, {processes}, 99 % intervals)"))
+    if any(judgment.verdict is Verdict.AMBIGUOUS for judgment in judgments):
         show("AMBIGUOUS cases: tools/report abba takes turns; --wait_quiet=600 waits for quiet")
     if args.format == "terminal":
         show(f"compare.py: {_hint(base, new)}")
-    return exit_status(judgements)
+    return exit_status(judgments)
 
 
 _ABBA = f"""{_VERDICTS}
@@ -189,15 +189,15 @@ def _abba(args: argparse.Namespace) -> int:
     say(f"state: {folder}")
     try:
         options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
-        judgements = Abba(options, say).run()
+        judgments = Abba(options, say).run()
     except KeyboardInterrupt:
         say("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
-    show(formats.terminal(judgement_table.build(judgements, metric)), end="")
+    show(formats.terminal(judgment_table.build(judgments, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
-    found = judgement_table.summary(judgements)
+    found = judgment_table.summary(judgments)
     show("\n" + formats.prose(f"{found} ({metric.name}, A B B A, 95 % intervals{sides})"))
-    return exit_status(judgements)
+    return exit_status(judgments)
 
 
 _BISECT = f"""
@@ -265,7 +265,7 @@ def _bisect(args: argparse.Namespace) -> int:
 
 
 def _show_found(found: Found) -> None:
-    one = found.judgement
+    one = found.judgment
     if len(found.commits) == 1:
         show(f"commit {found.commits[0].text()}")
         if one is not None:

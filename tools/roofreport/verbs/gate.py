@@ -108,7 +108,7 @@ def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
 
 
 def _profiled(found: Sequence[Finding], programs: Programs) -> list[Finding]:
-    """With profiles of both programs, of the worst of those that a second run confirmed. What fails costs no more."""
+    """Adds profiles of both programs to the worst findings that a second run confirmed, as far as they succeed."""
     from roofreport.history.records import CONFIRMED
 
     chosen = [one for one in found if one.kind == "slower" and one.second_run == CONFIRMED][:MOST_PROFILED]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 (async () => {
-  const catalogue = await data.catalogue();
-  const ids = new Map(catalogue.series.map((one) => [one.id, one]));
+  const catalog = await data.catalog();
+  const ids = new Map(catalog.series.map((one) => [one.id, one]));
   let view = null;
 
   const whose = (one) => `${one.metric}, ${one.machine}, ${one.toolchain}`;
@@ -10,7 +10,7 @@
     document.title = `${one.case} · ${document.documentElement.dataset.project}`;
     dom.fill("name", one.case);
     dom.fill("whose", whose(one));
-    const same = catalogue.series.filter((other) => other.place === one.place);
+    const same = catalog.series.filter((other) => other.place === one.place);
     dom.options(dom.find("series"), same.map((other) => [other.id, whose(other)]), one.id);
   };
 
@@ -84,12 +84,12 @@
     if (!one) { dom.say("There is no such case in this history. The overview lists all."); dom.ready("usable"); return; }
     const series = await data.load(`series/${one.id}`);
     const details = await data.load(`details/${series.details}`);
-    const nights = series.nights.map((place) => catalogue.nights[place]);
+    const nights = series.nights.map((place) => catalog.nights[place]);
     const asked = nights.findIndex((one) => one.id === wanted.night);
     let next = 0;
     const places = series.sizes.map((size) => Array.from({ length: size }, () => next++));  // of processes in lists of all
     series.label = one.metric;
-    view = { ...one, catalogue, series, details, nights, places, unit: catalogue.metric(one.metric).unit,
+    view = { ...one, catalog, series, details, nights, places, unit: catalog.metric(one.metric).unit,
       night: asked < 0 ? nights.length - 1 : asked, process: /^[1-9]\d*$/.test(wanted.process) ? wanted.process : "",
       roofs: wanted.roofs === "1", each: wanted.each === "1", choose };
     dom.say("");

@@ -2,7 +2,7 @@
 "use strict";
 // Two nights side by side, or two commits, each the median of all of its nights; of one machine or of two.
 (async () => {
-  const catalogue = await data.catalogue();
+  const catalog = await data.catalog();
   const element = dom.find("cases");
   const [a, b, unit, metric, box] = ["a", "b", "unit", "metric", "q"].map(dom.find);
   let by = "";
@@ -10,7 +10,7 @@
   /** The comparable runs, newest first: each is some nights of one machine and toolchain. */
   const choices = { night: [], commit: [] };
   const commits = new Map();
-  for (const one of [...catalogue.nights].reverse()) {
+  for (const one of [...catalog.nights].reverse()) {
     const commit = one.revision.slice(0, 12) || "unknown commit", key = `${one.revision} ${one.environment}`;
     choices.night.push({ ...one, nights: [one], title: `${units.moment(one.started)}, ${one.machine}, ${commit}` });
     if (!commits.has(key)) commits.set(key, choices.commit[choices.commit.push({ ...one, nights: [] }) - 1]);
@@ -55,11 +55,11 @@
     dom.make("td", { "data-value": Number.isFinite(value) ? value : "", ...attributes }, text);
   const row = (place, before, after, about) => {
     const { group, word, change, width } = verdict(before, after, about);
-    const name = catalogue.cases[place];
-    const series = catalogue.series.find((one) =>
+    const name = catalog.cases[place];
+    const series = catalog.series.find((one) =>
       one.place === place && one.metric === metric.value && one.environment === choice(b.value).environment);
     const shown = series ? dom.make("a", { href: link.to("case", { series: series.id, night: b.value }) }, name) : name;
-    return dom.make("tr", { "data-text": name.toLowerCase(), "data-group": group, "data-family": catalogue.families[place],
+    return dom.make("tr", { "data-text": name.toLowerCase(), "data-group": group, "data-family": catalog.families[place],
       "data-change": Number.isFinite(change) ? change : "" },
       dom.make("td", { "data-value": name, class: "name" }, shown),
       cell(units.shown(before?.value, about.unit), before?.value, { "data-label": "A" }),
@@ -87,15 +87,15 @@
     for (const [select, id, otherwise] of [[a, wanted.a, before], [b, wanted.b, newest]]) {
       dom.options(select, all.map((one) => [one.id, one.title]), (choice(id) ?? otherwise)?.id ?? "");
     }
-    const metrics = catalogue.chosen.map((name) => [name, name]);
-    dom.options(metric, metrics, catalogue.chosen.includes(wanted.metric) ? wanted.metric : catalogue.chosen[0]);
+    const metrics = catalog.chosen.map((name) => [name, name]);
+    dom.options(metric, metrics, catalog.chosen.includes(wanted.metric) ? wanted.metric : catalog.chosen[0]);
     box.value = wanted.q ?? "";
     by = wanted.sort ?? "";
     if (!newest) { dom.say("There is no run in this history yet."); dom.ready("usable"); return; }
     const loaded = await Promise.all([a, b].map((one) =>
       Promise.all(choice(one.value).nights.map((night) => data.load(`night/${night.id}`)))));
     const [left, right] = loaded.map(figures), [[first], [second]] = loaded;
-    const about = catalogue.metric(metric.value);
+    const about = catalog.metric(metric.value);
     const places = [...new Set([...left.keys(), ...right.keys()])];
     const rows = places.map((place) => row(place, left.get(place), right.get(place), about));
     element.tBodies[0].replaceChildren(...rows);

@@ -24,7 +24,7 @@ const data = (() => {
   };
 
   /** The rows of data/index.js, which are lists to be short, under their names. */
-  const catalogue = async () => {
+  const catalog = async () => {
     const raw = await load("index");
     const whose = (machine, toolchain) => ({ machine: raw.machines[machine][1], toolchain: raw.toolchains[toolchain][1],
       environment: `${machine} ${toolchain}` });
@@ -35,5 +35,5 @@ const data = (() => {
     return { ...raw, nights, series, metric: (name) => raw.metrics[name] ?? { unit: "", better: "", practical: 0 } };
   };
 
-  return { load, catalogue };
+  return { load, catalog };
 })();

@@ -56,7 +56,7 @@ const night = (() => {
   const counters = (view) => {
     const here = chosen(view), previous = view.places[view.night - 1] ?? [];
     const rows = Object.entries(view.details.counters).map(([name, column]) => {
-      const unit = view.catalogue.metric(name).unit;
+      const unit = view.catalog.metric(name).unit;
       const now = over(column, here), before = over(column, previous);
       const change = typeof now === "number" && typeof before === "number" && before ? now / before - 1 : NaN;
       return dom.make("tr", {}, dom.make("th", { scope: "row" }, name), dom.make("td", {}, units.shown(now, unit)),

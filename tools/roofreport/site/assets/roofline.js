@@ -2,13 +2,13 @@
 "use strict";
 // The cases of one night under its roofs.
 (async () => {
-  const catalogue = await data.catalogue();
-  const ids = new Map(catalogue.nights.map((night) => [night.id, night]));
+  const catalog = await data.catalog();
+  const ids = new Map(catalog.nights.map((night) => [night.id, night]));
   const [chooser, family] = ["night", "family"].map(dom.find);
   const rate = (value) => units.shown(value, "FLOP/s");
 
   const cases = ({ roofline }) => roofline.marks.map(([place, x, y, roof, color, shape]) => ({
-    x, y, color: roofline.colors[color], shape: catalogue.shapes[shape], name: catalogue.cases[place], family: catalogue.families[place], rate: rate(y),
+    x, y, color: roofline.colors[color], shape: catalog.shapes[shape], name: catalog.cases[place], family: catalog.families[place], rate: rate(y),
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
   const HEIGHT = 460, AXES = 70;  // pixels; the axes take about as many of the width and of the height
@@ -47,7 +47,7 @@
 
   const SIGNS = { circle: "●", square: "■", diamond: "◆", triangle: "▲" };
   const keys = ({ roofline }) => roofline.keys.map(([label, color, shape]) => {
-    const sign = dom.make("span", { "aria-hidden": "true" }, SIGNS[catalogue.shapes[shape]]);
+    const sign = dom.make("span", { "aria-hidden": "true" }, SIGNS[catalog.shapes[shape]]);
     sign.style.color = roofline.colors[color];
     return dom.make("li", {}, sign, ` ${label}`);
   });
@@ -55,7 +55,7 @@
   const list = (night, rows) => {
     const cell = (text, value, label) => dom.make("td", { "data-value": value ?? "", "data-label": label }, text);
     dom.find("cases").tBodies[0].replaceChildren(...rows.map((row) => {
-      const series = catalogue.series.find((one) => one.place === row.place && one.environment === night.environment);
+      const series = catalog.series.find((one) => one.place === row.place && one.environment === night.environment);
       const name = series ? dom.make("a", { href: link.to("case", { series: series.id, night: night.id }) }, row.name) : row.name;
       return dom.make("tr", {}, dom.make("td", { "data-value": row.name, class: "name" }, name),
         cell(row.rate, row.y, "rate"), cell(units.shown(row.x, ""), row.x, "FLOP/byte"),
@@ -64,10 +64,10 @@
   };
 
   const show = async (wanted) => {
-    const newest = catalogue.nights.at(-1)?.id ?? "";
+    const newest = catalog.nights.at(-1)?.id ?? "";
     const chosen = ids.has(wanted.night) ? wanted.night : newest;
     const title = (night) => `${units.moment(night.started)}, ${night.machine}`;
-    dom.options(chooser, [...catalogue.nights].reverse().map((night) => [night.id, title(night)]), chosen);
+    dom.options(chooser, [...catalog.nights].reverse().map((night) => [night.id, title(night)]), chosen);
     if (!chosen) { dom.say("There is no run in this history yet."); dom.ready("usable"); return; }
     const night = await data.load(`night/${chosen}`);
     const all = cases(night);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judgements as a table, and their count in one line."""
+"""Judgments as a table, and their count in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from roofreport import units
 from roofreport.io.contract import TIME, Metric
 from roofreport.render.formats import Cell, Column, Table, figure, table, words
-from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 
 
 def cell(value: float, shown: Callable[[float], str]) -> Cell:
@@ -23,11 +23,11 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
+def build(judgments: Sequence[Judgment], metric: Metric = TIME) -> Table:
     def of_metric(value: float) -> Cell:
         return cell(value, lambda value: units.spelled(value, metric.unit))
 
-    columns: list[Column[Judgement]] = [
+    columns: list[Column[Judgment]] = [
         ("verdict", lambda one: words(one.verdict.value)),
         ("case", lambda one: words(one.name)),
         ("base", lambda one: of_metric(one.base)),
@@ -37,13 +37,13 @@ def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
         ("floor", lambda one: cell(one.floor, units.tenths)),
         ("note", lambda one: Cell(one.note, numeric=False)),
     ]
-    return table(judgements, columns if any(one.note for one in judgements) else columns[:-1])
+    return table(judgments, columns if any(one.note for one in judgments) else columns[:-1])
 
 
-def as_json(judgements: Sequence[Judgement], metric: Metric = TIME) -> str:
+def as_json(judgments: Sequence[Judgment], metric: Metric = TIME) -> str:
     """For programs: figures in base units, effects as shares; null where one is missing."""
     cases = []
-    for one in judgements:
+    for one in judgments:
         figures = {
             "base": one.base,
             "new": one.new,
@@ -57,8 +57,8 @@ def as_json(judgements: Sequence[Judgement], metric: Metric = TIME) -> str:
     return json.dumps({"metric": metric.name, "unit": metric.unit, "cases": cases}, indent=1) + "\n"
 
 
-def summary(judgements: Sequence[Judgement]) -> str:
+def summary(judgments: Sequence[Judgment]) -> str:
     """ "12 cases: 10 SAME, 1 SLOWER, 1 AMBIGUOUS"."""
-    counts = Counter(judgement.verdict for judgement in judgements)
+    counts = Counter(judgment.verdict for judgment in judgments)
     parts = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
-    return f"{units.counted(len(judgements), 'case')}: {', '.join(parts) or 'none'}"
+    return f"{units.counted(len(judgments), 'case')}: {', '.join(parts) or 'none'}"
