@@ -75,7 +75,8 @@ HEADS = ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8
         ("train_step", ("impl=eager", "attention=naive", *STEP), training(ATTENTION)),
         # Our own attention is one kernel.
         ("train_step", ("impl=native", "attention=sdpa", *STEP), training([])),
-        ("mlp", (*ALONE, *MLP), parts("zero_grad", "forward", "backward")),
+        ("mlp", (*ALONE, "impl=eager", *MLP), parts("zero_grad", "forward", "backward")),
+        ("mlp", (*ALONE, "impl=native", *MLP), parts("zero_grad", "forward", "backward")),
         ("attention", (*HEADS, "pass=forward"), parts("scores", "softmax", "weighted_sum")),
         ("attention", (*HEADS, "pass=backward"), parts("weighted_sum", "softmax", "scores")),
         ("prefill", (*ALONE, "impl=eager", "prompt=4", *TINY), parts("prefill", inside=EAGER)),

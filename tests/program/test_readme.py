@@ -39,7 +39,10 @@ ELSEWHERE = {
     "bench/bin/pip install ./python '.[history]' numpy pytest": "tests/python/test_wheel.py",
 }
 
-TINY_STEP = "--axis=train_step.layers=1 --axis=train_step.vocab=100 --axis=train_step.batch=1 --check=off"
+TINY_STEP = (
+    "--axis=train_step.layers=1 --axis=train_step.vocab=100 --axis=train_step.batch=1"
+    " --axis=train_step.d_model=64 --axis=train_step.d_ff=128 --axis=train_step.heads=2 --check=off"
+)
 # Flags that make a command small, added to those that match.
 SMALLER = (
     (
@@ -67,6 +70,7 @@ SMALLER = (
     (r"^\S*roofbench .*\^attention", "--axis=attention.keys=256"),
     (r"^\S*roofbench .*\^decode_attention", "--axis=decode_attention.keys=256"),
     (r"^\S*roofbench .*\^generate/model", "--axis=generate.model=tiny_llama"),
+    (r"^\S*roofbench .*\|prefill\)", "--axis=prefill.model=tiny_llama"),
     (r"^\S*roofbench .*decode\.batch=", "--axis=decode.batch=1,2,4 --axis=decode.depth=16 --check=off"),
     (r"^tools/report abba", "--pairs=2 --max-time=0.01 --budget=60min"),  # a busy machine needs more than it says
     (r"^tools/report (abba|spread --run)", "--flag=--axis=softmax.rows=64"),
@@ -77,6 +81,7 @@ SMALLER = (
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),
     (r"^tools/peers .*--best", "--best=1"),
+    (r"^tools/peers collectives", "--bytes 1024"),
 )
 
 # Exit statuses other than 0. Whether the machine was disturbed between two runs is not the command's fault.
