@@ -145,7 +145,7 @@ Family Declared(const Row& row) {
   FamilyOf<Array> family(std::string(workload::Name(row.kind)), row.doc);
   family.Size(kRanksAxis)
       .Dtypes({"fp32", "bf16", "fp16", "int8"})
-      .Size("bytes", "of the whole array, of which parts are an equal share of each rank");
+      .Size("bytes", "of the whole array; where it is divided, each rank has an equal part");
   if (row.in_place == InPlace::kChoice) {
     family.Choice(kInPlaceAxis, {"no", "yes"}, "a rank's part lies in its whole array", "no");
   }

@@ -334,7 +334,7 @@ const Registration kComplete =
     GenerationFamily("complete", "continues the prompts of --prompt_ids by the model of --checkpoint", GenerateAt)
         .Axes(StorageAxes())
         .Axes(ChoiceAxes())
-        .Size("beams", "texts that a search follows at once, of which the most likely one is the answer", 1)
+        .Size("beams", "texts that a search follows at once; the most likely one is the answer", 1)
         .Axes(DraftAxes())
         .Work(PlannedCost)
         .Supports(SupportsPrompts)

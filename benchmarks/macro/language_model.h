@@ -63,7 +63,7 @@ class SharedSteps {
 
   models::ForwardHooks& hooks() const { return *hooks_; }
   void Run(const std::function<void()>& step);
-  // Of the last step.
+  // Sent in the last step.
   double SentBytes() const { return sent_bytes_; }
   // Measured when first asked for, on all ranks.
   const models::ParallelTimes& MeasuredTimes(const std::function<void()>& step);

@@ -33,7 +33,7 @@ int64_t BatchParts(const Point& at);
 absl::Status SupportsRanks(const Point& at);
 // The same for the step of a training.
 absl::Status SupportsParallel(const Point& at);
-// What no GPU may have run yet.
+// Kernels that no GPU may have run yet.
 std::vector<std::string_view> ParallelKernels(const Point& at);
 
 // The memory of a case and the traffic between its ranks, in bytes.
@@ -57,7 +57,7 @@ workload::Cost ParallelCost(const Point& at, const ParallelWork& work);
 
 models::ParallelRun::Options ParallelOptions(const Point& at, const Inputs& in);
 
-// What ranks send in a step of a built case, and its times.
+// The bytes that ranks send in a step of a built case, and its times.
 struct StepExchanges {
   std::function<double()> sent_bytes;
   std::function<const models::ParallelTimes&()> times;

@@ -18,7 +18,7 @@ using workload::kDecoderComponentNames;
 
 // Reports the parts of a step, or the stages of LLM.int8(), to a marker. That costs about a hundred clock reads, and
 // for LLM.int8() up to three for each part of a product. On a GPU each would be an event of microseconds, so only
-// processors report parts, and the stages come from steps beside the samples.
+// processors report parts, and the stages come from additional steps.
 class StepPhases {
  public:
   // `waits`: the step's threads or ranks wait for each other.

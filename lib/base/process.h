@@ -20,7 +20,7 @@ bool OpenStandardStreams();
 
 // A write to a connection whose other end is closed then fails with EPIPE, instead of ending the process: of a library
 // that writes to sockets without MSG_NOSIGNAL, as Gloo does. A closed stdout or stderr still ends it, as `| head`
-// expects. Leaves a disposition that somebody chose (Python ignores the signal).
+// expects. Leaves a disposition that was chosen already (Python ignores the signal).
 void SurviveBrokenConnections();
 
 struct ChildResult {

@@ -51,7 +51,7 @@ constexpr char kTooLittle[] =
     "this process may not have enough to start with (ulimit -d and -v and the limits of a container say how much it "
     "may have)";
 
-// What uncaught exceptions call before Main. Allocates nothing.
+// Handles uncaught exceptions before Main. Allocates nothing.
 void FailToStart() {
   const std::type_info* const thrown = abi::__cxa_current_exception_type();
   if (thrown == nullptr || *thrown != typeid(std::bad_alloc)) __gnu_cxx::__verbose_terminate_handler();

@@ -165,8 +165,8 @@ class SuiteRun {
     return facts;
   }
 
-  // The share of the processors that other programs use; 0 without roofs, and if a look would delay a run whose console
-  // nobody reads.
+  // The share of the processors that other programs use; 0 without roofs, and if a look would delay a run that writes
+  // to no console.
   double LoadNow(const RoofOrigin& roofs) const {
     if (roofs.load_now) return *roofs.load_now;
     constexpr double kLook = 0.1;  // seconds, of which the system counts hundredths: a start takes 0.8

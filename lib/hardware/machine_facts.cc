@@ -39,7 +39,7 @@ Disturbance Turbo(const SystemTree& tree) {
   const bool is_on = off == "0" || boost == "1";
   const std::string remedy = off.empty() ? "echo 0 > /sys/devices/system/cpu/cpufreq/boost (root)"
                                          : "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo (root)";
-  return {"turbo", is_on ? "on" : "off", is_on ? "the clock follows heat and neighbours: " + remedy : ""};
+  return {"turbo", is_on ? "on" : "off", is_on ? "the clock follows heat and neighbors: " + remedy : ""};
 }
 
 // Whether two processors of this process are siblings: threads of one core.

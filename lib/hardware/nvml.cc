@@ -84,7 +84,7 @@ struct Nvml::Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() {
-    if (initialised && shutdown != nullptr) shutdown();
+    if (initialized && shutdown != nullptr) shutdown();
     dlclose(handle);
   }
 
@@ -155,7 +155,7 @@ struct Nvml::Library {
   }
 
   void* const handle;
-  bool initialised = false;
+  bool initialized = false;
   Handle device = nullptr;
 
   Status (*init)() = Find("nvmlInit_v2");
@@ -205,7 +205,7 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
     return nullptr;
   };
   if (const Status status = nvml.init(); status != 0) return failed("nvmlInit_v2", status);
-  nvml.initialised = true;
+  nvml.initialized = true;
   if (const Status status = nvml.by_pci_bus_id(pci_bus_id.c_str(), &nvml.device); status != 0) {
     return failed("nvmlDeviceGetHandleByPciBusId_v2", status);
   }

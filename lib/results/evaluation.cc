@@ -18,10 +18,10 @@ constexpr double kImpossibleRoof = 1.25;
 // The same for a warm case: the rates of caches are upper bounds, but they scatter more.
 constexpr double kImpossibleCacheRoof = 2;
 // Noise may explain what is above these limits, but not what is this much above them, over the share of the processors
-// that other programs leave: beside 4 and 12 busy loops on two cores, which slowed every probe, also those of the
+// that other programs leave: with 4 and 12 busy loops on two cores, which slowed every probe, also those of the
 // calibration, copies and products reached 3.3 to 4.7 of the highest rate (2026-11-26).
 constexpr double kBeyondNoise = 4;
-constexpr double kLeastFreeShare = 0.05;  // of the processors, beside other programs
+constexpr double kLeastFreeShare = 0.05;  // of the processors, while other programs run
 // Seconds and probes of a second look at the roof: memory may have become faster since the last probe of the case.
 constexpr double kSecondLookSeconds = 0.02;
 constexpr int kSecondLooks = 8;
@@ -77,7 +77,7 @@ std::vector<double> PhaseRoofs(const hardware::RoofGauge& gauge, const Outcome& 
 }
 
 // Compares a case with the roof probed with it, and with the highest rate read in this run.
-struct RoofJudgement {
+struct RoofJudgment {
   // The case ran above the roof probed with it, the probes disagree with each other or with the calibration, or other
   // programs took most of the processors: they disturbed the probes, or the probes' memory is slower.
   bool is_disturbed = false;
@@ -86,8 +86,8 @@ struct RoofJudgement {
   double share_of_highest = 0;
 };
 
-RoofJudgement JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState cache, bool on_processors,
-                        const Outcome& outcome) {
+RoofJudgment JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState cache, bool on_processors,
+                       const Outcome& outcome) {
   const std::vector<double>& ratios = outcome.roof_ratios;
   if (ratios.empty()) return {};
   double highest = gauge.calibrated_rate;
@@ -138,13 +138,13 @@ absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cac
   outcome.roof_ratios = RatiosTo(gauge, outcome.cost, outcome.samples.chunks);
   outcome.phase_roofs = PhaseRoofs(gauge, outcome);
   outcome.model_ratios = ModelRatios(gauge, outcome);
-  const RoofJudgement judgement = JudgeRoof(gauge, cache, on_processors, outcome);
-  outcome.disturbed = judgement.is_disturbed;
-  if (!judgement.is_impossible) return absl::OkStatus();
+  const RoofJudgment judgment = JudgeRoof(gauge, cache, on_processors, outcome);
+  outcome.disturbed = judgment.is_disturbed;
+  if (!judgment.is_impossible) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrFormat("the case ran at %.3g times the highest rate of the %s roof in this run, which cannot be: its "
                       "cost or the probe is wrong, or it does not do its work",
-                      judgement.share_of_highest, outcome.roof_name));
+                      judgment.share_of_highest, outcome.roof_name));
 }
 
 }  // namespace roofbench

@@ -77,7 +77,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   }
   if (!first.ok()) return first.status();
   if (!first->result || (!first->reference && !first->reference_rows)) {
-    return absl::InternalError("the case gives no result and reference, so that nothing proves it right");
+    return absl::InternalError("the case has no result and reference to check it by");
   }
   built.copies.push_back(*std::move(first));
   const Case& one = built.copies.front();

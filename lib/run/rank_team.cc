@@ -130,7 +130,7 @@ RankTeam::~RankTeam() {
   if (rank() != 0 || processes_ != nullptr || cases_ == kDismissed) return;  // our processes end with `processes_`
   try {
     board_->Write(absl::StrCat("case/", ++cases_), kOver);
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): nobody is there
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the others are gone
   }
   SeeOff("farewell");
 }
@@ -231,7 +231,7 @@ absl::Status RankTeam::RunCase(const std::function<absl::Status()>& work) {
 absl::Status RankTeam::Lead(std::size_t index, const std::function<absl::Status()>& work) try {
   ++cases_;
   // The others may still have a group that this rank has left.
-  board_->Write(absl::StrCat("case/", cases_), absl::StrCat(index, group_ == nullptr ? " anew" : ""));
+  board_->Write(absl::StrCat("case/", cases_), absl::StrCat(index, group_ == nullptr ? " new_group" : ""));
   return RunCase(work);
 } catch (const ranks::ContactLost& lost) {
   return Lost(lost.what());
@@ -243,7 +243,7 @@ std::optional<std::size_t> RankTeam::NextCase() {
     SeeOff("farewell");
     return std::nullopt;
   }
-  if (absl::EndsWith(order, "anew")) group_.reset();
+  if (absl::EndsWith(order, "new_group")) group_.reset();
   return static_cast<std::size_t>(std::stoll(order));
 }
 

@@ -45,7 +45,7 @@ class RankTeam {
   int ranks_here() const { return static_cast<int>(pids_here_.size()) + 1; }
   // CPU seconds of the other ranks on this machine.
   double OtherCpuSeconds() const;
-  // Of this rank, before it runs a case.
+  // Sets this rank's device, before it runs a case.
   void SetDevice(const Device& device);
   // Whether a rank is known to be lost: of a team of processes that we started, a new one takes its place.
   bool IsBroken() { return broken_ || (processes_ != nullptr && processes_->Dead()); }
@@ -65,7 +65,7 @@ class RankTeam {
   absl::Status Agree(absl::Status mine);
   // Whether it is so on any rank.
   bool Any(bool mine) const;
-  // What rank 0 has given, on every rank.
+  // The value that rank 0 gave, on every rank.
   int64_t OfRankZero(int64_t mine) const;
 
  private:

@@ -41,7 +41,7 @@ class SlowestClock final : public timing::ForwardingClock {
   // Rank 0's, at the last exchange.
   double HostSeconds() override { return host_seconds_; }
   double ProcessCpuSeconds() override { return Wrapped().ProcessCpuSeconds() + other_cpu_(); }
-  // The time in which all ranks meet: they go on at moments that differ by less.
+  // The time in which all ranks meet: they leave the meeting at moments that differ by less.
   double FloorSeconds() override;
 
  private:

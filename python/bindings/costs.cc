@@ -72,7 +72,7 @@ void Set(double& field, double value) { field = value; }
 void Set(workload::Dtype& field, const std::string& name) { field = DtypeNamed(name); }
 void Set(workload::WeightFormat& field, const std::string& name) { field = FormatNamed(name); }
 
-// What Python gives for a field of an operator: a number, or the name of a dtype or a format.
+// The type of a field of an operator in Python: a number, or the name of a dtype or a format.
 template <typename Op, auto kField>
 using Given = std::conditional_t<std::is_same_v<decltype(kField), double Op::*>, double, std::string>;
 

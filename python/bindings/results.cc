@@ -65,7 +65,7 @@ std::vector<std::string> RowsOf(const std::vector<std::string>& lines, const nb:
   return texts;
 }
 
-// What an earlier process of the run wrote: the facts of the machine, the lines of its cases, and remarks.
+// The records of an earlier process of the run: the facts of the machine, the lines of its cases, and remarks.
 nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict& run, const nb::dict& context,
                       const std::string& contract, bool resume) {
   Recorded recorded;
@@ -89,11 +89,10 @@ nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict&
 void BindResults(nb::module_& core) {
   nb::class_<Journal>(core, "Journal", "That of a run: a line for each finished case, given to the system at once")
       .def(nb::init<>())
-      .def(
-          "open", OpenJournal, "path"_a, "run"_a, "context"_a, "contract"_a, nb::kw_only(), "resume"_a,
-          nb::sig("def open(self, path: str, run: dict, context: dict, contract: str, *, resume: bool)"
-                  " -> tuple[dict[str, str], list[str], list[str]]"),
-          "What earlier processes of this run left: the context, lines, and notes. ValueError: why it cannot be opened")
+      .def("open", OpenJournal, "path"_a, "run"_a, "context"_a, "contract"_a, nb::kw_only(), "resume"_a,
+           nb::sig("def open(self, path: str, run: dict, context: dict, contract: str, *, resume: bool)"
+                   " -> tuple[dict[str, str], list[str], list[str]]"),
+           "Returns the context, lines and notes of earlier processes of this run. ValueError: why it cannot be opened")
       .def(
           "append",
           [](Journal& journal, const std::string& line) {

@@ -46,7 +46,7 @@ template <typename Work>
 int64_t WaitsOf(Work work) {
   const accelerator::Counts before = accelerator::CountsNow();
   work();
-  return (accelerator::CountsNow() - before).synchronisations;
+  return (accelerator::CountsNow() - before).synchronizations;
 }
 
 // Random weights of a preset on the device.

@@ -123,7 +123,7 @@ class LaunchesTest : public AcceleratorTest {
     const accelerator::Counts before = accelerator::CountsNow();
     RunOnce(*built);
     const accelerator::Counts step = accelerator::CountsNow() - before;
-    return std::pair(step.launches, step.synchronisations);
+    return std::pair(step.launches, step.synchronizations);
   }
 };
 

@@ -17,7 +17,7 @@ constexpr double kBlocks = 32e6;
 
 class BuildMemory : public testing::TestWithParam<PlannedCase> {
  protected:
-  // What building, running and checking the case may take.
+  // The memory that building, running and checking the case may take.
   double Allowed() const {
     const double predicted = GetParam().family->CostOf(GetParam().point).resident_bytes;
     EXPECT_GT(predicted, kBlocks) << "too small a case to tell";

@@ -129,7 +129,7 @@ TEST_F(CompiledOnAGpu, IsOneLaunchAndNoWait) {
   RunOnce(*built);
   const accelerator::Counts step = accelerator::CountsNow() - before;
   EXPECT_EQ(step.launches, 1);
-  EXPECT_EQ(step.synchronisations, 0);
+  EXPECT_EQ(step.synchronizations, 0);
   EXPECT_EQ(Calls(), "made for cuda:1, 1 at once\nrun by one thread\n");
 }
 

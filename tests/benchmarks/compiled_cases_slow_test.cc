@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Inductor compiles is what the families compute. Attention: with a mask and fewer queries than keys, with heads
-// that share keys, and for one query a sequence. A decoder: tokens into a cache, and one after others. A transformer:
-// its loss and last logits.
+// Programs that Inductor compiles give the families' results. Attention: with a mask and fewer queries than keys, with
+// heads that share keys, and for one query a sequence. A decoder: tokens into a cache, and one after others. A
+// transformer: its loss and last logits.
 
 #include <gtest/gtest.h>
 

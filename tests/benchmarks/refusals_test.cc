@@ -194,7 +194,7 @@ TEST(Refusals, OfFlagsAndTheEnvironment) {
       {{"--benchmark_filter=^quality/", "--prompt_ids=1,2"}, {"--prompt_ids has no effect on the selected cases"}},
       {{"--benchmark_filter=^gelu/", "--stop_ids=2"}, {"--benchmark_filter='^complete/' selects cases that read it"}},
       {{"--benchmark_filter=^complete/", "--text_ids=1,2"}, {"--benchmark_filter='^quality/'"}},
-      {{"--profile_sort=colour"}, {"self_device"}},
+      {{"--profile_sort=color"}, {"self_device"}},
       {{"--profile_steps=0"}, {"profile_steps"}},
       {{"--profile_rows=-1"}, {"profile_rows"}},
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What AVX-512 loops written by hand reach on this machine: the yardstick for the measured roofs of lib/hardware.
+// The rates of AVX-512 loops written by hand on this machine: the yardstick for the measured roofs of lib/hardware.
 // Shares no code with it, on purpose.
 //
 //   roof_loops [seconds = 2] [threads = all]

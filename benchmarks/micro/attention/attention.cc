@@ -253,7 +253,8 @@ workload::Cost CostAt(const Point& at) {
 absl::Status Supports(const Point& at, const Device&) {
   if (absl::Status status = SupportsHeads(at); !status.ok()) return status;
   if (at.Text(kMaskAxis) == kCausal && at.Int("queries") > at.Int("keys")) {
-    return absl::InvalidArgumentError("with mask:causal the first queries would see no key; take no more than keys");
+    return absl::InvalidArgumentError(
+        "with mask:causal the first queries would see no key; queries must not exceed keys");
   }
   if (at.Text(kBackendAxis) != kAutoBackend && at.Text(kImplAxis) != "sdpa") {
     return absl::UnimplementedError("impl:sdpa alone has backends");

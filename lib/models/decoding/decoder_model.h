@@ -78,7 +78,7 @@ class DecoderModel {
   virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 
-// Of several ranks that share a model (lib/models/training/transformer_model.h).
+// Sums over the ranks that share a model (lib/models/training/transformer_model.h).
 class ForwardHooks;
 ForwardHooks& NoHooks();
 

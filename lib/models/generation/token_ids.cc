@@ -18,7 +18,7 @@ using absl::StrCat;
 
 // The limit of a list: eight bytes for each of eight million tokens.
 constexpr std::size_t kMostBytes = 64 << 20;
-// Of an argument that a message quotes.
+// Characters of an argument that a message quotes.
 constexpr std::size_t kShown = 40;
 
 absl::StatusOr<std::string> ReadStandardInput() {

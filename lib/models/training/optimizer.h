@@ -50,7 +50,7 @@ struct AdamWState {
 // The state before the first step: zeros.
 std::optional<AdamWState> FreshState(const at::Tensor& parameter);
 
-// Of all these tensors together.
+// The bytes of all these tensors together.
 double BytesOf(const std::vector<at::Tensor>& tensors);
 
 class Optimizer {

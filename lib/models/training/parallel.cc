@@ -392,7 +392,7 @@ class Fsdp final : public Parallel {
     std::size_t complete = 0;                     // gradients
   };
 
-  // What is in it need not be kept.
+  // Its contents need not be kept.
   static void Resize(const Unit& unit, std::size_t bytes) {
     c10::StorageImpl& storage = *unit.whole.storage().unsafeGetStorageImpl();
     storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));

@@ -44,7 +44,7 @@ struct ParallelTransformer {
   ParallelModel operator()(const ParallelModelOptions& options) const;
 };
 
-// Of a step that ranks share, in seconds of the slowest rank.
+// Times of a step that ranks share, in seconds of the slowest rank.
 struct ParallelTimes {
   double computation = 0;    // the step without its exchanges
   double communication = 0;  // these alone

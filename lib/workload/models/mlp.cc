@@ -86,7 +86,7 @@ double Mlp::ResidentBytes() const {
   const bool casts = ElementBytes(compute) < kParameterBytes;
   const double rows = batch * width;
   const double activation = rows * ElementBytes(compute);
-  // Of a weight, or its gradient before it.
+  // A weight as it is computed with, or its gradient.
   const double cast = casts ? (width * width + width) * ElementBytes(compute) : 0;
   const std::vector<Layer> all = Layers();
   // The input and the gradient of the output, the last output; rounded, that gradient too.

@@ -44,7 +44,7 @@ double BucketedPeak(const std::vector<StepUnit>& units, double limit) {
   for (const StepUnit& unit : units) {
     double next = 0;  // gradients that come later
     for (std::size_t i = 0; i < unit.gradients.size(); ++i) {
-      // What a unit keeps goes evenly with its gradients.
+      // The memory that a unit keeps shrinks evenly with its gradients.
       const double left = unit.kept * static_cast<double>(i) / static_cast<double>(unit.gradients.size());
       gradients.push_back(unit.gradients[i]);
       held.push_back(kept + left + unit.passes + (unit.at_once ? next : 0));

@@ -325,7 +325,7 @@ std::vector<StepUnit> TransformerTraining::Units() const {
   // Under autocast, weights are kept in the type of the products.
   const double cast = IsMixed() ? ElementBytes(compute) / bytes : 0;
   const Kept kept = KeptBytes();
-  // Of a layer, at most: all that it keeps, the gradients of its result, of the gate's product and of one factor, and
+  // The most of a layer: all that it keeps, the gradients of its result, of the gate's product and of one factor, and
   // of the last weight. When the gradient of its first norm is complete: those of the residual and of the normalized
   // rows, and these.
   std::vector<StepUnit> units(static_cast<std::size_t>(shape.layers),

@@ -22,7 +22,7 @@ struct Gemm {
   std::array<Operation, 2> Backward() const;
 
   Cost ForwardCost() const { return InOperands(Forward()); }
-  // What LibTorch's product in fp8 needs besides on a processor without AMX: B row-major, and both operands and C in
+  // Additional memory of LibTorch's product in fp8 on a processor without AMX: B row-major, and both operands and C in
   // fp32, B twice while it is scaled, C twice while it is rounded.
   double Fp8ConversionBytes() const;
 };

@@ -20,7 +20,7 @@ at::Device TheDevice();
 // Events since the start of the process.
 struct Counts {
   int64_t launches = 0;  // of operators that work on elements
-  int64_t synchronisations =
+  int64_t synchronizations =
       0;  // the host waited: a number or a tensor came from the device, or a shape depended on one
   std::map<std::string, int64_t> operators = {};  // launches by name
 

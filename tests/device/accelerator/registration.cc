@@ -24,7 +24,9 @@ class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     c10::DataPtr host = c10::GetCPUAllocator()->allocate(bytes);
+    // Never zeros by chance: NaN in every type of floating point.
     void* const data = host.get();
+    if (bytes > 0) std::memset(data, 0xff, bytes);
     const c10::DeleterFnPtr free = host.get_deleter();
     return {data, host.release_context(), free, kDevice};
   }
@@ -149,7 +151,7 @@ at::Device TheDevice() {
 Counts Counts::operator-(const Counts& before) const {
   Counts since = *this;
   since.launches -= before.launches;
-  since.synchronisations -= before.synchronisations;
+  since.synchronizations -= before.synchronizations;
   for (const auto& [name, count] : before.operators) since.operators[name] -= count;
   return since;
 }
@@ -161,7 +163,7 @@ void OnWait(std::function<void()> wait) { TheState().wait = std::move(wait); }
 void Synchronize(const std::string& what) {
   State& state = TheState();
   TORCH_CHECK(state.recorded == nullptr, what, ": operation not permitted when stream is capturing");
-  ++state.counts.synchronisations;
+  ++state.counts.synchronizations;
   if (state.wait) state.wait();
 }
 
