@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <numbers>
+#include <type_traits>
 
 #include "lib/kernels/simd/avx512.h"
 #include "lib/kernels/simd/dispatch.h"
@@ -19,26 +20,13 @@
 namespace roofbench::kernels {
 
 // The tail of the normal distribution: Φ(-z) = exp(-z²/2) · t · p(t) with t = 1 / (1 + kNear · z), p's coefficients
-// lowest power first, by reweighted least squares of the relative error.
-template <typename T>
-struct GeluTail;
-
-// For z up to 13.4 within 2.5e-7 in fp32.
-template <>
-struct GeluTail<float> {
+// lowest power first, by reweighted least squares of the relative error. For z up to 13.4 within 2.5e-7 in fp32.
+struct GeluTail {
   static constexpr float kNear = 0.47F * 0.70710678118654752F;
   static constexpr float kPolynomial[] = {
       0.2651114761829376F / 2,  0.2664669156074524F / 2,   0.2234673947095871F / 2,
       0.2432977855205536F / 2,  -0.11435109376907349F / 2, 0.45000436902046204F / 2,
       -0.5480610728263855F / 2, 0.2592478096485138F / 2,   -0.04518355429172516F / 2};
-};
-
-// For z up to 13.5 within 2.4e-4: a result in bf16 then errs by at most 0.6 of a unit in its last place.
-template <>
-struct GeluTail<Bf16> {
-  static constexpr float kNear = 0.3F;
-  static constexpr float kPolynomial[] = {0.11820457875728607F, 0.1374768316745758F, 0.0355905145406723F,
-                                          0.20884303748607635F};
 };
 
 }  // namespace roofbench::kernels
@@ -63,7 +51,7 @@ struct Normal {
 };
 
 HWY_INLINE Normal NormalAt(FloatVec x) {
-  using Tail = GeluTail<float>;
+  using Tail = GeluTail;
   constexpr std::size_t kDegree = std::size(Tail::kPolynomial) - 1;
   const FloatTag d;
   const FloatVec one = hn::Set(d, 1.0F);
@@ -174,108 +162,127 @@ TARGET inline __m512 Reciprocal(__m512 x) {
   return sizeof(T) == 2 ? _mm512_rcp14_ps(x) : _mm512_div_ps(_mm512_set1_ps(1), x);
 }
 
+// Φ as 2^p in each of several intervals, p a polynomial by interpolation at Chebyshev's nodes. In fp32 it is
+// middle · 2^p(r), r the distance from the interval's middle in intervals: within 4.3e-7; in bf16 it is 2^p(x): within
+// 2e-4, so that a result errs by at most 0.6 of a unit in its last place.
 template <typename T>
-struct GeluBlock;
+struct GeluTable {
+  static constexpr bool kFromMiddle = sizeof(T) == sizeof(float);
+  static constexpr int kIntervals = kFromMiddle ? 32 : 16;
+  static constexpr int kTerms = kFromMiddle ? 5 : 4;
+  static constexpr float kLeast = -14.5F;                    // Φ is zero in fp32
+  static constexpr float kMost = kFromMiddle ? 5.5F : 4.0F;  // Φ is one, if rounded
+  static constexpr float kPerUnit = (kIntervals - 1) / (kMost - kLeast);
 
-template <>
-struct GeluBlock<Bf16> {
-  static constexpr int kInputs = 1;
-  // max(x, 0) - z · Φ(-z), z = |x|
-  TARGET static inline void Apply(Block (&in)[1]) {
-    using Tail = GeluTail<Bf16>;
-    constexpr int kDegree = static_cast<int>(std::size(Tail::kPolynomial)) - 1;
-    constexpr int kLeastMagnitude = 0x0a;  // of vrangeps: the smaller of the magnitudes
-    constexpr float kFar = 14.5F;          // Φ(-z) is zero in fp32
-    constexpr int kNanForMinusInfinity = 0x30000;
-    Block& x = in[0];
-    Block z, t, p, e;
-    EACH z[v] = _mm512_range_ps(x[v], _mm512_set1_ps(kFar), kLeastMagnitude);
-    EACH t[v] = _mm512_fmadd_ps(z[v], _mm512_set1_ps(Tail::kNear), _mm512_set1_ps(1));
-    EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(-0.5F * kLog2E)));
-    EACH t[v] = _mm512_rcp14_ps(t[v]);
-    Exp2<Bf16>(e);
-    EACH z[v] = _mm512_mul_ps(z[v], t[v]);
-    EACH p[v] = _mm512_set1_ps(Tail::kPolynomial[kDegree]);
-#pragma GCC unroll 8
-    for (int i = kDegree - 1; i >= 0; --i) {
-      EACH p[v] = _mm512_fmadd_ps(p[v], t[v], _mm512_set1_ps(Tail::kPolynomial[i]));
-    }
-    EACH p[v] = _mm512_mul_ps(p[v], z[v]);
-    EACH e[v] = _mm512_fnmadd_ps(p[v], e[v], _mm512_max_ps(_mm512_setzero_ps(), x[v]));
-    EACH x[v] = _mm512_fixupimm_ps(e[v], x[v], _mm512_set1_epi32(kNanForMinusInfinity), 0);
-  }
-};
-
-// Φ as middle · 2^p(r) in each of 32 intervals, r the distance from its middle in intervals; p by interpolation at
-// Chebyshev's nodes, within 4.3e-7. Permutations look the coefficients up, which takes three quarters of the time that
-// a quotient takes with its polynomial; for bf16 it is no faster.
-struct GeluIntervals {
-  static constexpr int kCount = 32;
-  static constexpr int kTerms = 5;
-  static constexpr float kLeast = -14.5F;  // Φ is zero in fp32
-  static constexpr float kMost = 5.5F;     // Φ is one in fp32
-  static constexpr float kPerUnit = (kCount - 1) / (kMost - kLeast);
-
-  GeluIntervals() {
+  GeluTable() {
     const int first = static_cast<int>(std::lrint(kLeast * kPerUnit));
-    for (int interval = first; interval < first + kCount; ++interval) {
-      double r[kTerms];
+    for (int interval = first; interval < first + kIntervals; ++interval) {
+      double at[kTerms];
       double newton[kTerms];  // divided differences of log2(Φ)
       for (int i = 0; i < kTerms; ++i) {
-        r[i] = 0.5 * std::cos((2 * i + 1) * std::numbers::pi / (2 * kTerms));
-        newton[i] = std::log2(std::erfc((interval + r[i]) / -kPerUnit / std::numbers::sqrt2) / 2);
+        const double r = 0.5 * std::cos((2 * i + 1) * std::numbers::pi / (2 * kTerms));
+        const double x = (interval + r) / kPerUnit;
+        at[i] = kFromMiddle ? r : x;
+        newton[i] = std::log2(std::erfc(-x / std::numbers::sqrt2) / 2);
       }
       for (int k = 1; k < kTerms; ++k) {
-        for (int i = kTerms - 1; i >= k; --i) newton[i] = (newton[i] - newton[i - 1]) / (r[i] - r[i - k]);
+        for (int i = kTerms - 1; i >= k; --i) newton[i] = (newton[i] - newton[i - 1]) / (at[i] - at[i - k]);
       }
       double powers[kTerms] = {};
       for (int i = kTerms - 1; i >= 0; --i) {
-        for (int k = kTerms - 1; k > 0; --k) powers[k] = powers[k - 1] - r[i] * powers[k];
-        powers[0] = newton[i] - r[i] * powers[0];
+        for (int k = kTerms - 1; k > 0; --k) powers[k] = powers[k - 1] - at[i] * powers[k];
+        powers[0] = newton[i] - at[i] * powers[0];
       }
-      powers[0] = std::exp2(powers[0]);
-      for (int k = 0; k < kTerms; ++k) terms[k][interval & (kCount - 1)] = static_cast<float>(powers[k]);
+      if (kFromMiddle) powers[0] = std::exp2(powers[0]);
+      for (int k = 0; k < kTerms; ++k) terms[k][interval & (kIntervals - 1)] = static_cast<float>(powers[k]);
     }
   }
 
-  alignas(kLineBytes) float terms[kTerms][kCount];  // the middle, and the coefficients of r, r² …
+  alignas(kLineBytes) float terms[kTerms][kIntervals];
 };
 
-template <>
-class GeluBlock<float> {
+// A block in two stages. A block begins before the one before it ends, because its instructions wait for each other for
+// longer than the processor's window reaches.
+template <typename T>
+class GeluBlock {
  public:
-  static constexpr int kInputs = 1;
+  struct State {
+    Block x;
+    Block p;
+  };
   TARGET GeluBlock() {
-    static const Of kIntervals;
-    for (int k = 0; k < Of::kTerms; ++k) {
-      terms_[k][0] = _mm512_load_ps(kIntervals.terms[k]);
-      terms_[k][1] = _mm512_load_ps(kIntervals.terms[k] + 16);
+    static const Table kTable;
+    for (int k = 0; k < Table::kTerms; ++k) {
+      for (int half = 0; half < kHalves; ++half) terms_[k][half] = _mm512_load_ps(kTable.terms[k] + half * 16);
     }
   }
-  TARGET inline void Apply(Block (&in)[1]) const {
-    const __m512 per_unit = _mm512_set1_ps(Of::kPerUnit);
+  TARGET inline void Begin(const T* from, State& state) const {
+    const __m512 per_unit = _mm512_set1_ps(Table::kPerUnit);
     const __m512 magic = _mm512_set1_ps(0x1.8p23F);  // a sum with it ends in the bits of an integer
-    Block& x = in[0];
-    Block r, number, p;
-    // A NaN passes by the last product.
-    EACH r[v] = _mm512_min_ps(_mm512_max_ps(x[v], _mm512_set1_ps(Of::kLeast)), _mm512_set1_ps(Of::kMost));
+    Block& x = state.x;
+    Block& p = state.p;
+    Block r, number;
+    LoadBlock(from, x);
+    // A NaN passes by the product with x.
+    EACH r[v] = _mm512_min_ps(_mm512_max_ps(x[v], _mm512_set1_ps(Table::kLeast)), _mm512_set1_ps(Table::kMost));
     EACH number[v] = _mm512_fmadd_ps(r[v], per_unit, magic);
-    EACH r[v] = _mm512_fmsub_ps(r[v], per_unit, _mm512_sub_ps(number[v], magic));
-    EACH p[v] = Term(number[v], Of::kTerms - 1);
-#pragma GCC unroll 8
-    for (int k = Of::kTerms - 2; k > 0; --k) EACH p[v] = _mm512_fmadd_ps(p[v], r[v], Term(number[v], k));
-    EACH p[v] = _mm512_mul_ps(p[v], r[v]);
-    Exp2<PlainFp32>(p);
-    EACH x[v] = _mm512_mul_ps(x[v], _mm512_mul_ps(p[v], Term(number[v], 0)));
+    if constexpr (Table::kFromMiddle) {
+      EACH r[v] = _mm512_fmsub_ps(r[v], per_unit, _mm512_sub_ps(number[v], magic));
+    }
+    EACH p[v] = Term(number[v], Table::kTerms - 1);
+#pragma GCC unroll 4
+    for (int k = Table::kTerms - 2; k > 0; --k) EACH p[v] = _mm512_fmadd_ps(p[v], r[v], Term(number[v], k));
+    if constexpr (Table::kFromMiddle) {
+      EACH p[v] = _mm512_mul_ps(p[v], r[v]);
+      EACH x[v] = _mm512_mul_ps(x[v], Term(number[v], 0));
+    } else {
+      EACH p[v] = _mm512_fmadd_ps(p[v], r[v], Term(number[v], 0));
+    }
+  }
+  template <bool kStream>
+  TARGET static inline void End(State& state, T* to) {
+    Exp2<std::conditional_t<Table::kFromMiddle, PlainFp32, T>>(state.p);
+    EACH state.x[v] = _mm512_mul_ps(state.x[v], state.p[v]);
+    StoreBlock<kStream>(to, state.x);
   }
 
  private:
-  using Of = GeluIntervals;
+  using Table = GeluTable<T>;
+  static constexpr int kHalves = Table::kIntervals / 16;
   TARGET inline __m512 Term(__m512 number, int k) const {
-    return _mm512_permutex2var_ps(terms_[k][0], _mm512_castps_si512(number), terms_[k][1]);
+    const __m512i interval = _mm512_castps_si512(number);
+    if constexpr (kHalves == 1) return _mm512_permutexvar_ps(interval, terms_[k][0]);
+    return _mm512_permutex2var_ps(terms_[k][0], interval, terms_[k][kHalves - 1]);
   }
-  __m512 terms_[Of::kTerms][2];
+  __m512 terms_[Table::kTerms][kHalves];
 };
+
+template <bool kStream, typename T>
+TARGET void Blocks(const Gelu<T>& work, Range range) {
+  const GeluBlock<T> block;
+  typename GeluBlock<T>::State begun;
+  int64_t i = range.begin;
+  if (i + kPerBlock <= range.end) {
+    block.Begin(work.x + i, begun);
+    for (; i + 2 * kPerBlock <= range.end; i += kPerBlock) {
+      typename GeluBlock<T>::State next;
+      PrefetchBlock(work.x + i + kPerBlock, kAheadBytes);
+      block.Begin(work.x + i + kPerBlock, next);
+      block.template End<kStream>(begun, work.y + i);
+      begun = next;
+    }
+    block.template End<kStream>(begun, work.y + i);
+    i += kPerBlock;
+  }
+  if (const int64_t count = range.end - i; count > 0) {
+    T padded[kPerBlock] = {};
+    std::copy_n(work.x + i, count, padded);
+    block.Begin(padded, begun);
+    block.template End<false>(begun, padded);
+    std::copy_n(padded, count, work.y + i);
+  }
+  if constexpr (kStream) _mm_sfence();
+}
 
 template <typename T>
 struct SiluMulBlock {
@@ -304,7 +311,6 @@ TARGET inline void StoreResult(Y* to, const Block& from) {
 
 template <typename Kernel, bool kStream, typename X, typename Y>
 TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
-  const Kernel kernel;
   Block in[Kernel::kInputs];
   int64_t i = range.begin;
   for (; i + kPerBlock <= range.end; i += kPerBlock) {
@@ -312,7 +318,7 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
       PrefetchBlock(from[k] + i, kAheadBytes);
       LoadBlock(from[k] + i, in[k]);
     }
-    kernel.Apply(in);
+    Kernel::Apply(in);
     StoreResult<kStream, X>(y + i, in[0]);
   }
   if (const int64_t count = range.end - i; count > 0) {
@@ -322,7 +328,7 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
       std::copy_n(from[k] + i, count, padded);
       LoadBlock(padded, in[k]);
     }
-    kernel.Apply(in);
+    Kernel::Apply(in);
     StoreResult<false, X>(results, in[0]);
     std::copy_n(results, count, y + i);
   }
@@ -330,24 +336,27 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
 }
 
 // Shares of a streamed result begin on a cache line if the whole result does.
-template <typename Kernel, typename X, typename Y>
-void Dispatch(const X* const (&from)[Kernel::kInputs], Y* y, int64_t n, Range range) {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(Y));
-  if (n * kBytes >= kStreamBytes && IsLineAligned(y + range.begin)) {
-    Blocks<Kernel, true>(from, y, range);
-  } else {
-    Blocks<Kernel, false>(from, y, range);
-  }
+template <typename Y>
+bool Streams(const Y* y, int64_t n, Range range) {
+  return n * static_cast<int64_t>(sizeof(Y)) >= kStreamBytes && IsLineAligned(y + range.begin);
 }
 
 template <typename T>
 void Share(const Gelu<T>& work, Range range) {
-  Dispatch<GeluBlock<T>>({work.x}, work.y, work.n, range);
+  if (Streams(work.y, work.n, range)) {
+    Blocks<true>(work, range);
+  } else {
+    Blocks<false>(work, range);
+  }
 }
 
 template <typename X, typename Y>
 void Share(const SiluMul<X, Y>& work, Range range) {
-  Dispatch<SiluMulBlock<Y>>({work.gate, work.up}, work.y, work.n, range);
+  if (Streams(work.y, work.n, range)) {
+    Blocks<SiluMulBlock<Y>, true, X, Y>({work.gate, work.up}, work.y, range);
+  } else {
+    Blocks<SiluMulBlock<Y>, false, X, Y>({work.gate, work.up}, work.y, range);
+  }
 }
 
 }  // namespace
