@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 import peer_runs.__main__ as program
 import pytest
 import torch
-from peer_runs import collectives, gloo_ranks, serving, serving_process, training, turns
+from peer_runs import collectives, gloo_ranks, pinned, serving, serving_process, training, turns
 from peer_runs.checkpoint import SHAPES, prompt_of
 from peer_runs.figures import Ratio, Row, ahead, ratio, table
 from peer_runs.peer_table import PEERS, Peer
@@ -314,9 +315,23 @@ def test_training_alternates_and_compares_medians(
 def test_more_ranks_than_processors_have_a_thread_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="fp32", samples=7)
     monkeypatch.setattr(collectives.Settings, "processors", 2)
+    monkeypatch.setattr(collectives, "pinned", lambda ranks: [])
     collectives.run_ours("broadcast", 1024, given)
-    assert given.threads == 1
-    assert "--threads=2" in flags_in(tmp_path), "the program refuses more than there are processors"
+    assert {"--threads=4", "--oversubscribe=true"} <= flags_in(tmp_path), "of all ranks together"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shares"), [(1, [[0, 1, 5]]), (2, [[0], [1]]), (3, [[0], [1], [5]]), (4, [[0], [1], [5], [0]])]
+)
+def test_each_rank_has_processors_of_its_own(ranks: int, shares: list[list[int]]) -> None:
+    assert [pinned.processors_of(rank, ranks, [0, 1, 5]) for rank in range(ranks)] == shares
+
+
+def test_a_pinned_command_runs_on_its_processors_alone() -> None:
+    asked = [sys.executable, pinned.__file__, sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"]
+    local = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    expected = set(pinned.processors_of(1, 2, sorted(os.sched_getaffinity(0))))
+    assert turns.output_of(asked, local).strip() == str(expected)
 
 
 @pytest.mark.parametrize("allocator", turns.ALLOCATORS)
@@ -325,7 +340,13 @@ def test_collectives_ask_both_sides_for_the_same(
 ) -> None:
     given = collectives.Settings(roofbench(tmp_path), ranks=4, dtype="bf16", samples=7, allocator=allocator)
     monkeypatch.setattr(collectives.Settings, "processors", 13)
-    assert collectives.run_ours("broadcast", 1024, given) == (0.25, FACTS)
+    started = [str(part) for part in collectives.pinned(4)]
+    assert started[-2:] == ["--nproc_per_node=4", pinned.__file__]
+    with monkeypatch.context() as patched:
+        noting = ["/bin/sh", "-c", f'touch {tmp_path}/started && exec "$@"', "sh"]
+        patched.setattr(collectives, "pinned", {4: noting}.__getitem__)
+        assert collectives.run_ours("broadcast", 1024, given) == (0.25, FACTS)
+    assert (tmp_path / "started").exists()
     case = "broadcast/impl:gloo/ranks:4/dtype:bf16/bytes:1024"
     axes = {f"--axis=broadcast.{axis}" for axis in ("ranks=4", "dtype=bf16", "bytes=1024")}
     shared = {"--threads=12", f"--allocator={allocator}"}
@@ -342,7 +363,7 @@ def test_collectives_ask_both_sides_for_the_same(
 
     monkeypatch.setattr(collectives, "output_of", output_of)
     assert collectives.run_peer("broadcast", 1024, given) == (0.5, {"torch": "2", "allocator": allocator})
-    assert "--nproc_per_node=4" in command
+    assert command[: len(started)] == started
     assert command[-5:] == ["broadcast", "bf16", "1024", str(turns.WARMUPS), "7"]
 
 
@@ -354,7 +375,8 @@ def test_collectives_compare_medians_of_turns(
     monkeypatch.setattr(collectives, "run_peer", lambda *_: (medians["theirs"].pop(0), {"torch": "2.11.0+cu130"}))
     collectives.main(["all_reduce", "--bytes", "64", "--rounds=2", "--allocator=system"])
     first, _, row, *facts = capsys.readouterr().out.splitlines()
-    assert re.match(r"ranks 2, threads a rank \d+, fp32, system allocator, warm caches; 2 groups of processes", first)
+    settings = r"each pinned to processors, threads a rank \d+, fp32, system allocator, warm caches"
+    assert re.match(f"ranks 2, {settings}; 2 groups of processes a side", first)
     assert [fact.split() for fact in facts] == [
         ["roofbench", "revision", "abc,", "torch", "2.11.0,", "allocator", "tuned"],
         ["torch", "torch", "2.11.0+cu130"],

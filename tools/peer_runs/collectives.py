@@ -40,7 +40,7 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """Of each rank, on both sides."""
+        """Threads of each rank, on both sides."""
         return max(1, self.processors // self.ranks)
 
     @property
@@ -48,14 +48,19 @@ class Settings:
         return len(os.sched_getaffinity(0))
 
 
+def pinned(ranks: int) -> list[str | Path]:
+    """What starts a command as so many ranks. Linux would put the threads of each group somewhere else."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    return [*launcher, Path(__file__).with_name("pinned.py")]
+
+
 def run_peer(family: str, size: int, settings: Settings) -> tuple[float, dict[str, str]]:
-    """Median seconds of the slowest rank in torch.distributed, started by torchrun."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={settings.ranks}"]
-    script = Path(__file__).with_name("gloo_ranks.py")
+    """Median seconds of the slowest rank in torch.distributed."""
+    command = [*pinned(settings.ranks), sys.executable, Path(__file__).with_name("gloo_ranks.py")]
     numbers = map(str, (size, WARMUPS, settings.samples))
-    # What a collective copies is mostly below 2 MiB, where huge pages would give this side alone an advantage.
+    # The copies of a collective are mostly below 2 MiB, where huge pages would give this side alone an advantage.
     environment = environment_of(settings.allocator, settings.threads, RETAINED) | {"GLOO_SOCKET_IFNAME": "lo"}
-    lines = output_of([sys.executable, *launcher, script, family, settings.dtype, *numbers], environment).splitlines()
+    lines = output_of([*command, family, settings.dtype, *numbers], environment).splitlines()
     found = json.loads(lines[-1])
     return statistics.median(found["seconds"]), found["settings"] | {"allocator": settings.allocator}
 
@@ -64,13 +69,14 @@ def run_ours(family: str, size: int, settings: Settings) -> tuple[float, dict[st
     axes = {"ranks": str(settings.ranks), "dtype": settings.dtype, "bytes": str(size)}
     case = "/".join([family, "impl:gloo", *(f"{name}:{value}" for name, value in axes.items())])
     flags = {
-        # Those of all ranks together, of which each has one at least.
-        "threads": min(settings.threads * settings.ranks, settings.processors),
+        # Those of all ranks together, of which each sees its own processors alone.
+        "threads": settings.threads * settings.ranks,
+        "oversubscribe": "true",
         "allocator": settings.allocator,
         "benchmark_min_time": f"{settings.samples}x",
         "roofs": "off",
     }
-    return measure_case(settings.program, case, axes, flags)
+    return measure_case([*pinned(settings.ranks), settings.program], case, axes, flags)
 
 
 def compare(family: str, size: int, rounds: int, settings: Settings) -> list[dict[str, str]]:
@@ -101,8 +107,9 @@ def main(given: list[str]) -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected {', '.join(OPERATIONS)}")
     settings = Settings(chosen.program, chosen.ranks, chosen.dtype, chosen.samples, chosen.allocator)
     print(
-        f"ranks {settings.ranks}, threads a rank {settings.threads}, {settings.dtype}, {settings.allocator} allocator, "
-        f"warm caches; {chosen.rounds} groups of processes a side in turns, {settings.samples} samples each"
+        f"ranks {settings.ranks}, each pinned to processors, threads a rank {settings.threads}, {settings.dtype}, "
+        f"{settings.allocator} allocator, warm caches; {chosen.rounds} groups of processes a side in turns, "
+        f"{settings.samples} samples each"
     )
     print(f"{'':<15} {'bytes':>11} {'roofbench ms':>12} {'torch ms':>12} {'ratio':>7}   by pairs")
     facts: list[dict[str, str]] = []

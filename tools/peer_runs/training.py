@@ -57,7 +57,7 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
         "allocator": settings.allocator,
         "benchmark_min_time": f"{settings.samples_of(case)}x",
     }
-    return measure_case(settings.program, case, axes, flags)
+    return measure_case([settings.program], case, axes, flags)
 
 
 def compare(case: str, rounds: int, settings: Settings) -> None:

@@ -106,7 +106,7 @@ def output_of(command: Sequence[str | Path], more: Mapping[str, str]) -> str:
 
 
 def environment_of(allocator: str, threads: int, tuned: Mapping[str, str] = TUNED) -> dict[str, str]:
-    """Of a peer's process, whose allocator and threads are then those of roofbench."""
+    """Variables of a peer's process, whose allocator and threads are then those of roofbench."""
     return ({**tuned} if allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(threads)}
 
 
@@ -170,9 +170,12 @@ def our_settings(verb: str, bits: str) -> dict[str, str]:
 
 
 def measure_case(
-    program: Path, case: str, axes: Mapping[str, str], flags: Mapping[str, object]
+    program: Sequence[str | Path], case: str, axes: Mapping[str, str], flags: Mapping[str, object]
 ) -> tuple[float, dict[str, str]]:
-    """Median seconds of a case in roofbench, in a fresh process, and the versions that it used."""
+    """Median seconds of a case in roofbench, in a fresh process, and the versions that it used.
+
+    `program` may begin with what starts it.
+    """
     family = case.partition("/")[0]
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
@@ -184,7 +187,7 @@ def measure_case(
             **flags,
         }
         chosen = [f"--axis={family}.{name}={value}" for name, value in axes.items()]
-        output_of([program, *chosen, *(f"--{name}={value}" for name, value in all_flags.items())], {})
+        output_of([*program, *chosen, *(f"--{name}={value}" for name, value in all_flags.items())], {})
         header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
     if not lines or lines[0]["verdict"] != "measured":
         raise FailedError(f"roofbench did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}")
@@ -205,5 +208,5 @@ def run_ours(bits: str, task: Task) -> tuple[float, dict[str, str]]:
         "allocator": task.allocator,
         "benchmark_min_time": f"{task.samples}x",
     }
-    seconds, facts = measure_case(task.program, case, axes, flags)
+    seconds, facts = measure_case([task.program], case, axes, flags)
     return 1e3 * seconds, facts
