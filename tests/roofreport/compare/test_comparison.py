@@ -14,6 +14,7 @@ import pytest
 from reports import Report
 from roofreport.cli import main
 from roofreport.compare import compare_py, comparison
+from roofreport.io import case_name
 from roofreport.io.load import load
 from roofreport.stats.verdict import Judgment, Verdict
 
@@ -207,11 +208,11 @@ needs_compare_py = pytest.mark.skipif(
 
 
 @needs_compare_py
-@pytest.mark.parametrize("kind", ["json", "journal", "several", "with skipped"])
+@pytest.mark.parametrize("kind", ["json", "journal", "several", "with skipped", "with skipped, without a suffix"])
 def test_the_named_command_works(kind: str, tmp_path: Path, report: Report) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    skipped = [builders.error_row("z/n:1", "skipped: no")] if kind == "with skipped" else []
+    skipped = [builders.error_row("z/n:1", "skipped: no")] if kind.startswith("with skipped") else []
     sides: list[list[Path]] = []
     for name, factor in (("a", 1.0), ("b", 1.3)):
         paths = [folder / f"{name}{i}" for i in range(3 if kind == "several" else 1)]
@@ -222,6 +223,8 @@ def test_the_named_command_works(kind: str, tmp_path: Path, report: Report) -> N
                 path.write_text(builders.journal_text(builders.header(), *lines))
             else:
                 builders.write_json(path, [*rows, *skipped])
+            if kind.endswith("without a suffix"):
+                path.write_text(path.read_text().replace(case_name.MANUAL_TIME, ""))
         sides.append(paths)
     command = report.named_command("--base", *sides[0], "--new", *sides[1], status=1)
     dump = tmp_path / "dump.json"

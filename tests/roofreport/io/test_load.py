@@ -216,7 +216,7 @@ _THINGS: dict[str, tuple[Callable[[Path], object], str]] = {
     "folder": (Path.mkdir, "directory"),
     "loop": (lambda path: path.symlink_to(path), "cannot be read"),
     "dangling": (lambda path: path.symlink_to(path.with_name("nowhere")), "cannot be read"),
-    "pipe": (os.mkfifo, "pipe"),
+    "pipe": (os.mkfifo, "is a pipe"),
     "socket": (_socket, "cannot be read|socket"),
     "sparse": (_sparse, "MiB"),
     "absent": (lambda path: None, "cannot be read"),
