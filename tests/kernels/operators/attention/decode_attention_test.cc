@@ -128,7 +128,7 @@ void Check(const Shape& shape, const Options& options) {
     const std::size_t head = i / Size(shape.head_dim);
     const std::size_t column = i % Size(shape.head_dim);
     ExpectClose(y[i], expected[head][column], options.tolerance, 0.3,
-                "head " + std::to_string(head) + ", column " + std::to_string(column));
+                [&] { return "head " + std::to_string(head) + ", column " + std::to_string(column); });
   }
 }
 

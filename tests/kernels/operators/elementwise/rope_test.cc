@@ -44,9 +44,9 @@ void ExpectRight(const std::vector<T>& x, int64_t rows, int64_t positions, int64
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < stride; ++i) {
       const auto at = Size(r * stride + i);
-      const std::string where = "row " + std::to_string(r) + ", column " + std::to_string(i);
+      const auto where = [&] { return "row " + std::to_string(r) + ", column " + std::to_string(i); };
       if (i >= cols) {
-        ASSERT_EQ(y[at], in_place ? x[at] : FromDouble<T>(7)) << where;
+        ASSERT_EQ(y[at], in_place ? x[at] : FromDouble<T>(7)) << where();
         continue;
       }
       const auto angle = Size(r % positions * half + i % half);
@@ -75,11 +75,10 @@ TYPED_TEST(RopeTest, AgreesWithFloat64AtOddSizes) {
 }
 
 TYPED_TEST(RopeTest, StreamsLargeResults) {
-  OnEveryIsa([] {
-    constexpr int64_t kCols = 128;
-    const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
-    ExpectRight(Normal<TypeParam>(rows * kCols), rows, 100, kCols, 0, false);
-  });
+  constexpr int64_t kCols = 128;
+  const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
+  const auto x = Normal<TypeParam>(rows * kCols);
+  OnEveryIsa([&] { ExpectRight(x, rows, 100, kCols, 0, false); });
 }
 
 TYPED_TEST(RopeTest, NothingIsFine) {

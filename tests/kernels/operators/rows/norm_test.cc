@@ -59,9 +59,10 @@ struct Rows {
         const double expected = unit * weight[c] + (centered ? bias[c] : 0);
         // An error of the unit value is scaled by the weight; then the result is rounded.
         ExpectClose(y()[Size(r * cols) + c], expected, kRounding<T>,
-                    error / kRounding<T> * (std::abs(unit) + 1) * std::abs(weight[c]),
-                    "row " + std::to_string(r) + " of " + std::to_string(rows) + ", column " + std::to_string(c) +
-                        " of " + std::to_string(cols));
+                    error / kRounding<T> * (std::abs(unit) + 1) * std::abs(weight[c]), [&] {
+                      return "row " + std::to_string(r) + " of " + std::to_string(rows) + ", column " +
+                             std::to_string(c) + " of " + std::to_string(cols);
+                    });
       }
       if (!centered) ExpectClose(rstd[Size(r)], scale, 4 * error, 0, "rstd");
     }
@@ -207,14 +208,14 @@ void ExpectGradients(const std::vector<T>& x, const std::vector<T>& dy, int64_t 
       // Terms as large as 10 cancel in fp32.
       constexpr double kCancelled = sizeof(T) == 2 ? 0x1p-10 : 1;
       ExpectClose(dx[r * Size(cols) + c], exact, kRounding<T> + 0x1p-18, kCancelled,
-                  "row " + std::to_string(r) + ", column " + std::to_string(c));
+                  [&] { return "row " + std::to_string(r) + ", column " + std::to_string(c); });
     }
   }
   ASSERT_EQ(guard, FromDouble<T>(7)) << "written beyond the result";
   const double most = std::max(1.0, static_cast<double>(rows) / 8);  // of a sum on the way
   for (std::size_t c = 0; c < Size(cols); ++c) {
-    ExpectClose(dweight[c], weight_sums[c], 0x1p-18, most, "weight " + std::to_string(c));
-    if (centers) ExpectClose(dbias[c], bias_sums[c], 0x1p-18, most, "bias " + std::to_string(c));
+    ExpectClose(dweight[c], weight_sums[c], 0x1p-18, most, [&] { return "weight " + std::to_string(c); });
+    if (centers) ExpectClose(dbias[c], bias_sums[c], 0x1p-18, most, [&] { return "bias " + std::to_string(c); });
   }
 }
 
@@ -232,13 +233,12 @@ TYPED_TEST(NormTest, GradientsAgreeWithFloat64AtOddSizes) {
 }
 
 TYPED_TEST(NormTest, StreamsLargeGradients) {
-  OnEveryIsa([] {
-    constexpr int64_t kCols = int64_t{64} << 10;  // few rows, whose sums lose little
-    const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
-    for (const bool centers : {false, true}) {
-      ExpectGradients(Normal<TypeParam>(rows * kCols, 0, 1, 1), Normal<TypeParam>(rows * kCols, 0, 1, 2), rows, kCols,
-                      centers);
-    }
+  constexpr int64_t kCols = int64_t{64} << 10;  // few rows, whose sums lose little
+  const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
+  const auto x = Normal<TypeParam>(rows * kCols, 0, 1, 1);
+  const auto dy = Normal<TypeParam>(rows * kCols, 0, 1, 2);
+  OnEveryIsa([&] {
+    for (const bool centers : {false, true}) ExpectGradients(x, dy, rows, kCols, centers);
   });
 }
 

@@ -44,7 +44,7 @@ void ExpectSoftmax(const std::vector<T>& x, int64_t rows, int64_t cols) {
     for (int64_t c = 0; c < cols; ++c) {
       // Below 1e-38 there is only zero.
       ExpectClose(y[Size(r * cols + c)], exact.Probability(c), kRounding<T> + kApproximation<T> + exact.Error(c), 1e-35,
-                  Where(r, c));
+                  [&] { return Where(r, c); });
     }
   }
   ASSERT_EQ(y.back(), FromDouble<T>(7)) << "written beyond the result";
@@ -74,7 +74,7 @@ void ExpectCrossEntropy(const std::vector<T>& x, const std::vector<int64_t>& tar
     for (int64_t c = 0; c < cols && wanted != Gradient::kNone; ++c) {
       // At the target a probability near 1 cancels.
       ExpectClose(gradient[Size(r * cols + c)], (exact.Probability(c) - (c == right ? 1 : 0)) * kScale,
-                  kRounding<T> + 0x1p-18 + exact.Error(c), c == right ? 0x1p-3 : 1e-35, Where(r, c));
+                  kRounding<T> + 0x1p-18 + exact.Error(c), c == right ? 0x1p-3 : 1e-35, [&] { return Where(r, c); });
     }
   }
   ASSERT_EQ(gradient.back(), FromDouble<T>(7)) << "written beyond the result";
@@ -142,13 +142,12 @@ TYPED_TEST(SoftmaxTest, CrossEntropyAgreesWithFloat64AtOddSizes) {
 
 // Rows of an odd length, each of which begins elsewhere in a cache line.
 TYPED_TEST(SoftmaxTest, CrossEntropyStreamsLargeGradients) {
-  OnEveryIsa([] {
-    constexpr int64_t kCols = 4099;
-    const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
-    std::vector<int64_t> target;
-    for (int64_t r = 0; r < rows; ++r) target.push_back(r * 37 % kCols);
-    ExpectCrossEntropy(Normal<TypeParam>(rows * kCols, 0, 2), target, kCols, Gradient::kApart);
-  });
+  constexpr int64_t kCols = 4099;
+  const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
+  const auto x = Normal<TypeParam>(rows * kCols, 0, 2);
+  std::vector<int64_t> target;
+  for (int64_t r = 0; r < rows; ++r) target.push_back(r * 37 % kCols);
+  OnEveryIsa([&] { ExpectCrossEntropy(x, target, kCols, Gradient::kApart); });
 }
 
 TYPED_TEST(SoftmaxTest, CrossEntropyOfLogitsFarFromZeroDoesNotOverflow) {
