@@ -82,6 +82,8 @@ SMALLER = (
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),
     (r"^tools/peers .*--best", "--best=1"),
     (r"^tools/peers collectives", "--bytes 1024"),
+    (r"^\S*roofbench --ranks=2,4,6", "--ranks=2,3"),
+    (r"^\S*roofbench --ranks=1,2,4 .*bucketed", "--ranks=1,2"),
 )
 
 # Exit statuses other than 0. Whether the machine was disturbed between two runs is not the command's fault.
