@@ -33,6 +33,8 @@ namespace roofbench {
 namespace {
 
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using SharedGroup = std::shared_ptr<ranks::Group>;
 
 // Runs `body` as each rank of a group.
@@ -188,6 +190,30 @@ class WaitingHost final : public ranks::ForwardingGroup {
   std::unique_lock<std::mutex>& turn_;
 };
 
+// What is timed last: a step, one without its exchanges, and these alone, each after a meeting on the stream.
+void ExpectExchangesRepeated(const std::vector<std::string>& asked) {
+  struct Part {
+    std::vector<std::string> exchanges = {};
+    int waits = 0;  // in another order where the step computes between them
+  };
+  std::vector<Part> parts(1);
+  for (const std::string& what : asked) {
+    if (what == "allreduce 1, on the stream") {
+      parts.emplace_back();
+    } else if (what == ranks::ThroughHost::kWaited) {
+      ++parts.back().waits;
+    } else {
+      parts.back().exchanges.push_back(what);
+    }
+  }
+  ASSERT_GT(parts.size(), 3);
+  const Part& step = parts.end()[-3];
+  EXPECT_THAT(step.exchanges, Not(IsEmpty()));
+  EXPECT_THAT(parts.end()[-2].exchanges, IsEmpty());
+  EXPECT_EQ(parts.back().exchanges, step.exchanges);
+  EXPECT_EQ(parts.back().waits, step.waits);
+}
+
 // A step that ranks with GPUs share. What it exchanges alone, too, lies on the device, by whose clock all is timed.
 class SharedSteps : public OverGloo<models::ParallelRow> {};
 
@@ -215,9 +241,9 @@ TEST_P(SharedSteps, OfDevicesAreRightOnEveryRank) {
   AsRanks(2, [&](const SharedGroup& host) {
     std::unique_lock turn(one_at_a_time);
     c10::AutogradState::get_tls_state().set_multithreading_enabled(false);  // the device has one thread for all ranks
+    const auto backend = c10::make_intrusive<ranks::ThroughHost>(host, turn);
     Inputs inputs(*device, 0, planned.name);
-    inputs.SetGroup(ranks::OverBackend(std::make_unique<WaitingHost>(host, turn),
-                                       c10::make_intrusive<ranks::ThroughHost>(host, turn), device->torch_device()));
+    inputs.SetGroup(ranks::OverBackend(std::make_unique<WaitingHost>(host, turn), backend, device->torch_device()));
     const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);
     ASSERT_TRUE(built.ok()) << built.status();
     for (int step = 0; step < 2; ++step) RunOnce(*built);
@@ -226,6 +252,7 @@ TEST_P(SharedSteps, OfDevicesAreRightOnEveryRank) {
     for (const auto& [name, value] : built->figures) figures[name] = value();
     EXPECT_GT(figures.at("computation_ms"), 1e3 * gpu->operator_seconds * 100) << "of the device";
     EXPECT_GT(figures.at("communication_ms"), 0) << "of the device";
+    ExpectExchangesRepeated(backend->asked);
   });
 }
 

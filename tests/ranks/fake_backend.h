@@ -83,28 +83,36 @@ struct WithoutTurn {
 };
 
 // Exchanges tensors of any device in copies on the host. `turn`, which the calling thread holds, is not held while it
-// waits for other ranks.
-class ThroughHost : public FakeBackend {
+// waits for other ranks. What is not asked for on the stream is in memory when it has been waited for, and not before.
+class ThroughHost : public RecordingBackend {
  public:
-  ThroughHost(std::shared_ptr<Group> host, std::unique_lock<std::mutex>& turn)
-      : FakeBackend(host->rank(), host->size()), host_(std::move(host)), turn_(turn) {}
+  static constexpr char kWaited[] = "waited";  // among what was asked
 
-  C10dWork allreduce(Tensors& tensors, const c10d::AllreduceOptions&) override {
-    return Exchange(tensors[0], tensors[0], [&](at::Tensor& out, const at::Tensor&) { host_->AllReduce(out); });
+  ThroughHost(std::shared_ptr<Group> host, std::unique_lock<std::mutex>& turn)
+      : RecordingBackend(host->rank(), host->size()), host_(std::move(host)), turn_(turn) {}
+
+  C10dWork allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return Exchange(RecordingBackend::allreduce(tensors, options), tensors[0], tensors[0],
+                    [&](at::Tensor& out, const at::Tensor&) { host_->AllReduce(out); });
   }
-  C10dWork _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions&) override {
-    return Exchange(output, input, [&](at::Tensor& out, const at::Tensor& in) { host_->AllGather(out, in); });
+  C10dWork _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
+    return Exchange(RecordingBackend::_allgather_base(output, input, options), output, input,
+                    [&](at::Tensor& out, const at::Tensor& in) { host_->AllGather(out, in); });
   }
-  C10dWork _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions&) override {
-    return Exchange(output, input, [&](at::Tensor& out, const at::Tensor& in) { host_->ReduceScatter(out, in); });
+  C10dWork _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                const c10d::ReduceScatterOptions& options) override {
+    return Exchange(RecordingBackend::_reduce_scatter_base(output, input, options), output, input,
+                    [&](at::Tensor& out, const at::Tensor& in) { host_->ReduceScatter(out, in); });
   }
   C10dWork broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     const auto root = static_cast<int>(options.rootRank);
-    return Exchange(tensors[0], tensors[0], [&](at::Tensor& out, const at::Tensor&) { host_->Broadcast(out, root); });
+    return Exchange(RecordingBackend::broadcast(tensors, options), tensors[0], tensors[0],
+                    [&](at::Tensor& out, const at::Tensor&) { host_->Broadcast(out, root); });
   }
-  C10dWork alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>&, std::vector<int64_t>&,
-                         const c10d::AllToAllOptions&) override {
-    return Exchange(output, input, [&](at::Tensor& out, const at::Tensor& in) { host_->AllToAll(out, in); });
+  C10dWork alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& out_parts,
+                         std::vector<int64_t>& in_parts, const c10d::AllToAllOptions& options) override {
+    return Exchange(RecordingBackend::alltoall_base(output, input, out_parts, in_parts, options), output, input,
+                    [&](at::Tensor& out, const at::Tensor& in) { host_->AllToAll(out, in); });
   }
   C10dWork send(Tensors& tensors, int to, int) override {
     sent_ = {tensors[0], to};
@@ -115,34 +123,46 @@ class ThroughHost : public FakeBackend {
     return nullptr;
   }
   C10dWork endCoalescing() override {
-    return Exchange(received_.first, sent_.first, [&](at::Tensor& out, const at::Tensor& in) {
+    return Exchange(nullptr, received_.first, sent_.first, [&](at::Tensor& out, const at::Tensor& in) {
       host_->SendReceive(in, sent_.second, out, received_.second);
     });
   }
 
  private:
+  // `work`: nullptr for what is on the stream.
   template <typename Call>
-  C10dWork Exchange(at::Tensor& output, const at::Tensor& input, Call call) {
+  C10dWork Exchange(const C10dWork& work, at::Tensor& output, const at::Tensor& input, Call call) {
     const at::Tensor in = input.cpu();
     at::Tensor out = output.cpu();
     {
       const WithoutTurn others(turn_);
       call(out, in);
     }
-    output.zero_();  // takes time on the device
-    output.copy_(out);
-    return c10::make_intrusive<Done>(output);
+    auto done = c10::make_intrusive<Done>(output, out, work != nullptr ? &asked : nullptr);
+    if (work != nullptr) return done;
+    done->wait(std::chrono::milliseconds(0));
+    return nullptr;
   }
 
-  // For c10d::Reducer, which takes the result from it.
   struct Done final : c10d::Work {
-    explicit Done(const at::Tensor& result)
-        : future(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
-      future->markCompleted(std::vector<at::Tensor>{result}, std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>());
+    Done(at::Tensor to, at::Tensor from, std::vector<std::string>* in)
+        : result(std::move(to)), host(std::move(from)), noted(in) {}
+    bool wait(std::chrono::milliseconds) override {
+      if (!host.defined()) return true;
+      result.zero_();  // takes time on the device
+      result.copy_(std::exchange(host, at::Tensor()));
+      if (noted != nullptr) noted->emplace_back(kWaited);
+      return true;
     }
-    bool wait(std::chrono::milliseconds) override { return true; }
-    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future; }
-    const c10::intrusive_ptr<c10::ivalue::Future> future;
+    // For c10d::Reducer, which takes the result from it.
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+      wait(std::chrono::milliseconds(0));
+      auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+      future->markCompleted(std::vector<at::Tensor>{result}, std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>());
+      return future;
+    }
+    at::Tensor result, host;
+    std::vector<std::string>* const noted;
   };
 
   const std::shared_ptr<Group> host_;

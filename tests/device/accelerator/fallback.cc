@@ -65,6 +65,8 @@ void CheckDevices(const std::string& name, const Stack& arguments) {
       TORCH_CHECK(!tensor.defined() || IsOnDevice(tensor) || (tensor.is_cpu() && tensor.dim() == 0), name,
                   ": expected all tensors to be on the same device, but found one of shape ", tensor.sizes(), " on ",
                   tensor.device());
+      TORCH_CHECK(!IsOnDevice(tensor) || tensor.storage().device() == tensor.device(), name,
+                  ": the memory of a tensor on ", tensor.device(), " is on ", tensor.storage().device());
     });
   }
 }

@@ -11,15 +11,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lib/aten/random.h"
+#include "lib/timing/clock.h"
 #include "tests/ranks/forwarding_group.h"
 #include "tests/ranks/in_threads.h"
 
@@ -220,6 +225,47 @@ TEST_P(ParallelTraining, TimesItsPartsAndGoesOn) {
     run.Step([](ParallelPhase) {});
     EXPECT_EQ(run.SentBytes(), sent);
   });
+}
+
+// The step, the one without exchanges, and these alone last a fixed time each; what is between them counts for none.
+class FixedClock final : public timing::ForwardingClock {
+ public:
+  FixedClock(timing::Clock& host, const std::array<double, 3>& seconds) : ForwardingClock(host), seconds_(seconds) {}
+  void BeginChunk(std::size_t) override { marks_.clear(); }
+  void Mark() override {
+    const std::size_t mark = marks_.size();
+    const double since = mark % 2 == 0 ? 100 : seconds_.at(mark / 2);
+    marks_.push_back(mark == 0 ? 0 : marks_.back() + since);
+  }
+  std::span<const double> EndChunk() override { return marks_; }
+
+ private:
+  const std::array<double, 3> seconds_;
+  std::vector<double> marks_;
+};
+
+TEST(TimesOfParallelSteps, AreThoseOfTheSlowestRank) {
+  if (!ranks::GlooIsBuilt().ok()) GTEST_SKIP() << ranks::GlooIsBuilt();
+  AsRanks(2, [](const SharedGroup& group) {
+    timing::CpuClock host;
+    FixedClock clock(host, group->rank() == 0 ? std::array{8.0, 5.0, 4.0} : std::array{9.0, 3.0, 6.0});
+    Traffic traffic(*group);
+    const ParallelTimes times = MeasureTimes(
+        traffic, clock, [] {}, /*seconds=*/1);
+    EXPECT_EQ(times.computation, 5);
+    EXPECT_EQ(times.communication, 6);
+    EXPECT_EQ(times.exposed, 4);
+  });
+}
+
+TEST(BytesOfParallelSteps, AreUnknownWhereTheBackendChoosesItsAlgorithms) {
+  class OverNccl final : public ranks::ForwardingGroup {
+   public:
+    OverNccl() : ForwardingGroup(ranks::MakeAlone()) {}
+    std::string backend() const override { return "nccl"; }
+  };
+  OverNccl group;
+  EXPECT_TRUE(std::isnan(Traffic(group).SentBytes()));
 }
 
 }  // namespace
