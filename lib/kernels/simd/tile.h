@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "lib/kernels/simd/isa.h"
 
@@ -24,8 +25,9 @@ inline constexpr int kTileColumns = 16;  // of sums, 32 bits each
 // How a product reads its operands; sums are fp32 or int32. Row m of x holds 16 groups of 4 bytes, and row k of y holds
 // group k of each of 16 columns n: sums[m][n] += the dot products of x[m][k] and y[k][n] over all k.
 enum class TileProduct {
-  kBf16,  // TDPBF16PS: groups of two bf16
-  kInt8,  // TDPBSSD: groups of four signed bytes
+  kBf16,         // TDPBF16PS: groups of two bf16
+  kInt8,         // TDPBSSD: groups of four signed bytes
+  kInt8ByUint8,  // TDPBSUD: the same, of which those of y are unsigned
 };
 
 // Multiply-adds of one product.
@@ -76,8 +78,10 @@ class HardwareTiles {
   void MultiplyAdd() {
     if constexpr (kProduct == TileProduct::kBf16) {
       asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kY));
-    } else {
+    } else if constexpr (kProduct == TileProduct::kInt8) {
       asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kY));
+    } else {
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kY));
     }
   }
 };
@@ -104,7 +108,8 @@ class EmulatedTiles {
         if constexpr (kProduct == TileProduct::kBf16) {
           AddBf16<kX, kY>(m, n, Row(kSums, m) + n * sizeof(float));
         } else {
-          AddInt8<kX, kY>(m, n, Row(kSums, m) + n * sizeof(int32_t));
+          using OfY = std::conditional_t<kProduct == TileProduct::kInt8, int8_t, uint8_t>;
+          AddInt8<OfY, kX, kY>(m, n, Row(kSums, m) + n * sizeof(int32_t));
         }
       }
     }
@@ -144,12 +149,12 @@ class EmulatedTiles {
   }
 
   // Wraps around.
-  template <int kX, int kY>
+  template <typename OfY, int kX, int kY>
   void AddInt8(std::size_t m, std::size_t n, std::byte* sum) {
     auto total = At<uint32_t>(sum, 0);
     for (std::size_t k = 0; k < kTileColumns; ++k) {
       for (std::size_t part = 0; part < 4; ++part) {
-        total += static_cast<uint32_t>(At<int8_t>(Row(kX, m), 4 * k + part) * At<int8_t>(Row(kY, k), 4 * n + part));
+        total += static_cast<uint32_t>(At<int8_t>(Row(kX, m), 4 * k + part) * At<OfY>(Row(kY, k), 4 * n + part));
       }
     }
     std::memcpy(sum, &total, sizeof(total));

@@ -58,26 +58,31 @@ Bytes Product(const Bytes& sums, const Bytes& x, const Bytes& y) {
   return result;
 }
 
+// An 8-bit product, whose y is of OfY, against plain loops, for every row and column.
+template <typename Tiles, TileProduct kProduct, typename OfY>
+void ExpectInt8Product(SplitMix64& random) {
+  const Bytes sums = RandomRows(random);
+  const Bytes x = RandomRows(random);
+  const Bytes y = RandomRows(random);
+  const Bytes result = Product<Tiles, kProduct>(sums, x, y);
+  for (int m = 0; m < kTileRows; ++m) {
+    for (int n = 0; n < kTileColumns; ++n) {
+      int64_t sum = At<int32_t>(sums, m, n);
+      for (int k = 0; k < 64; ++k) {
+        sum += static_cast<int8_t>(x[static_cast<std::size_t>(m * kStride + k)]) *
+               static_cast<OfY>(y[static_cast<std::size_t>(k / 4 * kStride + 4 * n + k % 4)]);
+      }
+      ASSERT_EQ(At<int32_t>(result, m, n), static_cast<int32_t>(static_cast<uint32_t>(sum))) << m << ", " << n;
+    }
+  }
+}
+
 // Each product against plain loops, for every row and column.
 template <typename Tiles>
 void ExpectProducts() {
   SplitMix64 random;
-  {
-    const Bytes sums = RandomRows(random);
-    const Bytes x = RandomRows(random);
-    const Bytes y = RandomRows(random);
-    const Bytes result = Product<Tiles, TileProduct::kInt8>(sums, x, y);
-    for (int m = 0; m < kTileRows; ++m) {
-      for (int n = 0; n < kTileColumns; ++n) {
-        int64_t sum = At<int32_t>(sums, m, n);
-        for (int k = 0; k < 64; ++k) {
-          sum += static_cast<int8_t>(x[static_cast<std::size_t>(m * kStride + k)]) *
-                 static_cast<int8_t>(y[static_cast<std::size_t>(k / 4 * kStride + 4 * n + k % 4)]);
-        }
-        ASSERT_EQ(At<int32_t>(result, m, n), static_cast<int32_t>(static_cast<uint32_t>(sum))) << m << ", " << n;
-      }
-    }
-  }
+  ExpectInt8Product<Tiles, TileProduct::kInt8, int8_t>(random);
+  ExpectInt8Product<Tiles, TileProduct::kInt8ByUint8, uint8_t>(random);
   Bytes sums = Rows();
   Bytes x = Rows();
   Bytes y = Rows();

@@ -201,6 +201,7 @@ const LlmInt8Variant& PortableVariant() { return HWY_DYNAMIC_DISPATCH(Variant)()
 
 constexpr IsaVariant<const LlmInt8Variant& (*)()> kVariants[] = {
 #if ROOFBENCH_X86
+    {kAmxInt8 | kAvx512Vnni, AmxLlmInt8Variant},
     {kAvx512Vnni, Avx512LlmInt8Variant},
 #endif
     {0, PortableVariant},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLM.int8() with AVX-512 and its 8-bit dot products.
+// LLM.int8() with AVX-512 and its 8-bit dot products, and with tiles.
 
 #include <algorithm>
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 
+#include "lib/kernels/operators/products/llm_int8_tiles.h"
 #include "lib/kernels/operators/products/llm_int8_variant.h"
 #include "lib/kernels/simd/avx512.h"
 
@@ -172,11 +173,27 @@ void ManyRows(const Int8Block& block) {
   InGroups(block, std::size(kByCount), kByCount);
 }
 
+void ManyRowsByTiles(const Int8Block& block) {
+  const int64_t done = MultiplyByTiles<HardwareTiles>(block);
+  Int8Block rest = block;
+  rest.x += done * block.stride;
+  rest.sums += done;
+  rest.m -= done;
+  rest.products += done * block.width;
+  if (rest.m > 0) ManyRows(rest);
+}
+
 }  // namespace
 
 const LlmInt8Variant& Avx512LlmInt8Variant() {
   static constexpr LlmInt8Variant kVariant = {
       .largest = Largest, .quantize = Quantize, .few_rows = FewRows, .pack = Pack, .many_rows = ManyRows};
+  return kVariant;
+}
+
+const LlmInt8Variant& AmxLlmInt8Variant() {
+  static constexpr LlmInt8Variant kVariant = {
+      .largest = Largest, .quantize = Quantize, .few_rows = FewRows, .pack = Pack, .many_rows = ManyRowsByTiles};
   return kVariant;
 }
 

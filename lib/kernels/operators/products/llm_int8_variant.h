@@ -44,6 +44,7 @@ struct LlmInt8Variant {
 
 #if ROOFBENCH_X86
 const LlmInt8Variant& Avx512LlmInt8Variant();  // needs kAvx512Vnni
+const LlmInt8Variant& AmxLlmInt8Variant();     // needs kAmxInt8 and kAvx512Vnni
 #endif
 
 // Dequantizes products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "lib/kernels/operators/products/llm_int8_tiles.h"
+#include "lib/kernels/simd/split_mix.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 
@@ -241,6 +243,47 @@ TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
       }
     }
   });
+}
+
+// On a processor with tiles, LlmInt8 has them in the tests above.
+TEST(LlmInt8Tiles, EmulatedEqualsPlainLoops) {
+  for (const int64_t k : {1, 64, 200}) {
+    for (const int64_t m : {15, 16, 31, 32, 50, 96}) {
+      const int64_t stride = RoundUp(k, kLineBytes) + kLineBytes;
+      const int64_t width = kInt8PanelRows + 3;
+      SplitMix64 random;
+      std::vector<int8_t> x(Size(m * stride));
+      std::vector<int32_t> sums(Size(m));
+      for (int64_t i = 0; i < m * stride; ++i) {
+        if (i % stride >= k) continue;  // the rest of a row is zeros
+        x[Size(i)] = static_cast<int8_t>(random());
+        sums[Size(i / stride)] += x[Size(i)];
+      }
+      std::vector<uint8_t> panel(Size(RoundUp(k, kLineBytes) * kInt8PanelRows));
+      std::ranges::generate(panel, [&] { return static_cast<uint8_t>(random()); });
+      std::vector<int32_t> products(Size(m * width), 7);
+      const int64_t done = MultiplyByTiles<EmulatedTiles>({.panel = panel.data(),
+                                                           .rows = kInt8PanelRows,
+                                                           .k = k,
+                                                           .x = x.data(),
+                                                           .stride = stride,
+                                                           .sums = sums.data(),
+                                                           .m = m,
+                                                           .products = products.data(),
+                                                           .width = width});
+      EXPECT_EQ(done, m / kTileRows * kTileRows);
+      for (int64_t row = 0; row < m; ++row) {
+        for (int64_t j = 0; j < width; ++j) {
+          int32_t expected = 0;
+          for (int64_t i = 0; i < k && j < kInt8PanelRows; ++i) {
+            expected += x[Size(row * stride + i)] * (panel[Size((i / 4 * kInt8PanelRows + j) * 4 + i % 4)] - 128);
+          }
+          if (row >= done || j >= kInt8PanelRows) expected = 7;
+          ASSERT_EQ(products[Size(row * width + j)], expected) << m << " x " << k << " at " << row << ", " << j;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
