@@ -2,6 +2,7 @@
 #include "lib/ranks/place.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -183,6 +184,14 @@ double CpuSecondsOf(pid_t pid) {
   timespec used{};
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+bool SharesProcessors(pid_t pid) {
+  cpu_set_t mine{};
+  cpu_set_t theirs{};
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0 || sched_getaffinity(pid, sizeof theirs, &theirs) != 0) return true;
+  CPU_AND(&mine, &mine, &theirs);
+  return CPU_COUNT(&mine) > 0;
 }
 
 }  // namespace roofbench::ranks

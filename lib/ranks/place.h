@@ -65,4 +65,7 @@ class RankProcesses {
 // CPU seconds that a process has used; 0 if it is not one of this user's.
 double CpuSecondsOf(pid_t pid);
 
+// Whether a process on this machine may run on a processor of this thread; true if that is unknown.
+bool SharesProcessors(pid_t pid);
+
 }  // namespace roofbench::ranks

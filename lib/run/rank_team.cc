@@ -142,6 +142,10 @@ void RankTeam::SeeOff(const char* key) {
   }
 }
 
+int RankTeam::ranks_sharing() const {
+  return 1 + static_cast<int>(std::count_if(pids_here_.begin(), pids_here_.end(), ranks::SharesProcessors));
+}
+
 double RankTeam::OtherCpuSeconds() const {
   double seconds = 0;
   for (const pid_t pid : pids_here_) seconds += ranks::CpuSecondsOf(pid);
@@ -153,13 +157,18 @@ std::string RankTeam::CaseKey(const char* what) const { return absl::StrCat("cas
 std::optional<std::string> RankTeam::GivesUp() {
   if (processes_ != nullptr) return processes_->Dead();
   if (rank() != 0 && cases_ > 0 && board_->Has(CaseKey(kOver))) return "rank 0 has given up this case";
-  return std::nullopt;
+  if (!interrupted_ || !interrupted_()) return std::nullopt;
+  // A launcher that ends the others after one died soon kills this rank too, with all results that are not written.
+  const auto now = ranks::Board::Clock::now();
+  if (!interrupted_at_) interrupted_at_ = now;
+  if (now - *interrupted_at_ < kFarewell) return std::nullopt;
+  return "interrupted while another rank did not answer";
 }
 
-absl::Status RankTeam::Lost(std::string reason) {
+absl::Status RankTeam::Lost(const std::string& reason) {
   broken_ = true;
   group_.reset();
-  failure_ = absl::UnavailableError(std::move(reason));
+  failure_ = interrupted_at_ ? absl::CancelledError(reason) : absl::UnavailableError(reason);
   return *failure_;
 }
 
@@ -228,8 +237,10 @@ absl::Status RankTeam::RunCase(const std::function<absl::Status()>& work) {
   return Agree(std::move(status));
 }
 
-absl::Status RankTeam::Lead(std::size_t index, const std::function<absl::Status()>& work) try {
+absl::Status RankTeam::Lead(std::size_t index, const std::function<absl::Status()>& work,
+                            const std::function<bool()>& interrupted) try {
   ++cases_;
+  interrupted_ = interrupted;
   // The others may still have a group that this rank has left.
   board_->Write(absl::StrCat("case/", cases_), absl::StrCat(index, group_ == nullptr ? " new_group" : ""));
   return RunCase(work);
@@ -304,8 +315,8 @@ milliseconds RankTimeout(const RunOptions& options) {
   return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(options.rank_timeout));
 }
 
-ThreadShare::ThreadShare(int threads, int ranks_here) : before_(at::get_num_threads()) {
-  at::set_num_threads(std::max(1, threads / ranks_here));
+ThreadShare::ThreadShare(int threads, int ranks_sharing) : before_(at::get_num_threads()) {
+  at::set_num_threads(std::max(1, threads / ranks_sharing));
 }
 
 ThreadShare::~ThreadShare() { at::set_num_threads(before_); }

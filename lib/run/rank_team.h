@@ -43,6 +43,9 @@ class RankTeam {
   int size() const { return board_->size(); }
   // Ranks on this rank's machine, itself included.
   int ranks_here() const { return static_cast<int>(pids_here_.size()) + 1; }
+  // Ranks that may run on this rank's processors, itself included: a launcher may bind each rank to processors of its
+  // own.
+  int ranks_sharing() const;
   // CPU seconds of the other ranks on this machine.
   double OtherCpuSeconds() const;
   // Sets this rank's device, before it runs a case.
@@ -51,8 +54,9 @@ class RankTeam {
   bool IsBroken() { return broken_ || (processes_ != nullptr && processes_->Dead()); }
 
   // Rank 0 runs a case with the others, which get its index in the plan. Returns what they agree on: OK, or the
-  // failure of one of them with its number. Never throws.
-  absl::Status Lead(std::size_t index, const std::function<absl::Status()>& work);
+  // failure of one of them with its number; Cancelled if they do not answer after `interrupted`. Never throws.
+  absl::Status Lead(std::size_t index, const std::function<absl::Status()>& work,
+                    const std::function<bool()>& interrupted = {});
   // The other ranks wait for a case; nullopt: rank 0 has dismissed them. Then they run it. Throws ranks::ContactLost if
   // rank 0 is gone.
   std::optional<std::size_t> NextCase();
@@ -75,7 +79,7 @@ class RankTeam {
   // Rank 0 waits until the others have come to this point or are gone: it may serve their board.
   void SeeOff(const char* key);
   absl::Status RunCase(const std::function<absl::Status()>& work);
-  absl::Status Lost(std::string reason);
+  absl::Status Lost(const std::string& reason);
   // Why the case is over for this rank although others do not answer.
   std::optional<std::string> GivesUp();
   std::string CaseKey(const char* what) const;
@@ -87,6 +91,8 @@ class RankTeam {
   bool is_local_ = false;         // all ranks are on this machine
   ranks::RankDevice device_;
   std::shared_ptr<ranks::Group> group_;
+  std::function<bool()> interrupted_;
+  std::optional<ranks::Board::Clock::time_point> interrupted_at_;
   int cases_ = 0;
   int agreements_ = 0;                   // in this case
   std::optional<absl::Status> failure_;  // of this case, known to all
@@ -125,11 +131,11 @@ std::string FingerprintOf(const RunOptions& options, const std::vector<PlannedCa
 
 std::chrono::milliseconds RankTimeout(const RunOptions& options);
 
-// While it lives, this rank uses its share of the threads that one process would use: ranks that wait for each other
-// with more threads than processors hardly advance.
+// While it lives, this rank uses its share of the threads that one process would use on its processors: ranks that wait
+// for each other with more threads than processors hardly advance.
 class ThreadShare {
  public:
-  ThreadShare(int threads, int ranks_here);
+  ThreadShare(int threads, int ranks_sharing);
   ThreadShare(const ThreadShare&) = delete;
   ThreadShare& operator=(const ThreadShare&) = delete;
   ~ThreadShare();

@@ -38,7 +38,10 @@ void EndBy(const absl::Status& status, Outcome& outcome) {
   const bool skipped = status.code() == absl::StatusCode::kUnimplemented ||
                        status.code() == absl::StatusCode::kResourceExhausted ||
                        status.code() == absl::StatusCode::kDeadlineExceeded;
-  End(outcome, skipped ? Verdict::kSkipped : Verdict::kFailed, std::string(status.message()));
+  const Verdict verdict = skipped                     ? Verdict::kSkipped
+                          : absl::IsCancelled(status) ? Verdict::kInterrupted
+                                                      : Verdict::kFailed;
+  End(outcome, verdict, std::string(status.message()));
 }
 
 }  // namespace
@@ -88,12 +91,13 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const absl::StatusOr<RankTeam*> team = teams_->For(ranks, device_);
   if (!team.ok()) return team.status();
   const auto index = static_cast<std::size_t>(&planned - plan_.data());
-  return (*team)->Lead(index, [&] { return MeasureWith(*team, planned, outcome); });
+  return (*team)->Lead(
+      index, [&] { return MeasureWith(*team, planned, outcome); }, interrupted_);
 }
 
 absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Outcome& outcome) {
   std::optional<ThreadShare> share;
-  if (team != nullptr) share.emplace(device_.threads(), team->ranks_here());
+  if (team != nullptr) share.emplace(device_.threads(), team->ranks_sharing());
   const Fp32Scope fp32(outcome.cost.Flops(workload::Dtype::kTf32) > 0);
   const hardware::ProcessMemory process;
   // Memory shared by cases of this family is either part of the prediction or can be freed.

@@ -2,6 +2,8 @@
 // Ranks as threads of a test.
 #pragma once
 
+#include <sched.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -38,6 +40,19 @@ inline void InThreads(std::size_t size, const std::function<void(std::size_t ran
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < size; ++rank) threads.emplace_back(work, rank);
   for (std::thread& thread : threads) thread.join();
+}
+
+// The first two processors of this thread, each alone; fewer if it has not two.
+inline std::vector<cpu_set_t> SingleProcessors() {
+  cpu_set_t all{};
+  std::vector<cpu_set_t> single;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return single;
+  for (int processor = 0; processor < CPU_SETSIZE && single.size() < 2; ++processor) {
+    if (!CPU_ISSET(processor, &all)) continue;
+    CPU_ZERO(&single.emplace_back());
+    CPU_SET(processor, &single.back());
+  }
+  return single;
 }
 
 // Threads that wait for each other.

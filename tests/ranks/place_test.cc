@@ -3,9 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <map>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ranks/in_threads.h"
 
 namespace roofbench::ranks {
 namespace {
@@ -81,6 +89,29 @@ TEST(Place, NamesTheVariableAtFault) {
     environment[name] = value;
     EXPECT_THAT(PlaceIn(environment).status().ToString(), HasSubstr(std::string(name) + "=" + value)) << name;
   }
+}
+
+TEST(SharesProcessors, IsFalseForAProcessBoundToOthers) {
+  const std::vector<cpu_set_t> single = SingleProcessors();
+  if (single.size() < 2) GTEST_SKIP() << "one processor";
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  EXPECT_TRUE(SharesProcessors(child)) << "both may run anywhere";
+  std::thread([&] {  // the test's own thread stays unbound
+    EXPECT_EQ(sched_setaffinity(0, sizeof(cpu_set_t), &single[0]), 0);
+    EXPECT_TRUE(SharesProcessors(child));
+    EXPECT_EQ(sched_setaffinity(child, sizeof(cpu_set_t), &single[1]), 0);
+    EXPECT_FALSE(SharesProcessors(child));
+    EXPECT_EQ(sched_setaffinity(child, sizeof(cpu_set_t), &single[0]), 0);
+    EXPECT_TRUE(SharesProcessors(child));
+  })
+      .join();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(SharesProcessors(child)) << "it has ended: unknown";
 }
 
 }  // namespace

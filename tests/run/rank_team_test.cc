@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -10,6 +12,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "lib/device/gpu_device.h"
 #include "tests/device/fake_gpu.h"
@@ -77,6 +80,7 @@ TEST_F(RankTeamTest, RunsCasesInStep) {
   std::atomic<int> runs = 0;
   const auto statuses = Run(3, 2, [&](RankTeam& team, std::size_t index) {
     EXPECT_EQ(team.ranks_here(), 3);
+    EXPECT_EQ(team.ranks_sharing(), 3);
     EXPECT_TRUE(team.Any(team.rank() == 2));
     EXPECT_FALSE(team.Any(false));
     EXPECT_EQ(team.OfRankZero(team.rank() + 5), 5);
@@ -85,6 +89,24 @@ TEST_F(RankTeamTest, RunsCasesInStep) {
   });
   EXPECT_THAT(statuses, ::testing::Each(absl::OkStatus()));
   EXPECT_EQ(runs, 3 * (1 + 2));
+}
+
+TEST_F(RankTeamTest, ARankBoundToItsOwnProcessorsSharesThemWithNone) {
+  const std::vector<cpu_set_t> single = ranks::SingleProcessors();
+  if (single.size() < 2) GTEST_SKIP() << "one processor";
+  cpu_set_t before{};
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  // Ranks are threads here, which look at the process's first thread for each other.
+  ASSERT_EQ(sched_setaffinity(getpid(), sizeof before, &single[0]), 0);
+  const auto statuses = Run(3, 1, [&](RankTeam& team, std::size_t) {
+    if (team.rank() == 2) {
+      EXPECT_EQ(sched_setaffinity(0, sizeof before, &single[1]), 0);
+    }
+    EXPECT_EQ(team.ranks_sharing(), team.rank() == 2 ? 1 : 3);
+    return absl::OkStatus();
+  });
+  ASSERT_EQ(sched_setaffinity(getpid(), sizeof before, &before), 0);
+  EXPECT_THAT(statuses, ::testing::Each(absl::OkStatus()));
 }
 
 TEST_F(RankTeamTest, TheFailureOfOneRankIsThatOfAll) {
@@ -126,6 +148,28 @@ TEST_F(RankTeamTest, ARankThatHangsIsNamedAndMayReturn) {
   });
   EXPECT_THAT(statuses[0].ToString(), HasSubstr("rank 2 did not answer within 10"));
   EXPECT_EQ(statuses[1], absl::OkStatus());
+}
+
+TEST_F(RankTeamTest, AnInterruptedRankDoesNotWaitForOneThatHangs) {
+  std::atomic<bool> hangs = true;
+  std::atomic<bool> interrupted = false;
+  absl::Status status;
+  InTeam(2, ranks::kPatience, {"same"}, [&](absl::StatusOr<std::unique_ptr<RankTeam>> made) {
+    RankTeam& team = **made;
+    const auto work = [&] {
+      if (team.rank() == 1) hangs.wait(true);
+      interrupted = true;
+      return absl::OkStatus();
+    };
+    if (team.rank() > 0) {
+      while (team.NextCase()) team.Follow(work).IgnoreError();
+      return;
+    }
+    status = team.Lead(0, work, [&] { return interrupted.load(); });
+    hangs = false;
+    hangs.notify_all();
+  });
+  EXPECT_EQ(status, absl::CancelledError("interrupted while another rank did not answer"));
 }
 
 TEST_F(RankTeamTest, RanksWithOtherFlagsAreRefused) {
