@@ -69,9 +69,8 @@ def run_ours(family: str, size: int, settings: Settings) -> tuple[float, dict[st
     axes = {"ranks": str(settings.ranks), "dtype": settings.dtype, "bytes": str(size)}
     case = "/".join([family, "impl:gloo", *(f"{name}:{value}" for name, value in axes.items())])
     flags = {
-        # Those of all ranks together, of which each sees its own processors alone.
-        "threads": settings.threads * settings.ranks,
-        "oversubscribe": "true",
+        # Of each rank: only those that share processors divide it.
+        "threads": settings.threads,
         "allocator": settings.allocator,
         "benchmark_min_time": f"{settings.samples}x",
         "roofs": "off",
