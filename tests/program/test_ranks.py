@@ -201,14 +201,12 @@ def test_ranks_that_torchrun_starts_again_continue_or_say_why(keeps: bool, tmp_p
     assert process.stderr is not None
     errors = ""
     seen = 0
-    last: dict[str, int] = {}
     for line in process.stderr:
         errors += line
         for rank, pid in RANK.findall(line):
-            last[rank] = int(pid)
             seen += rank == "1"
             if rank == "1" and seen == 4:
-                os.kill(last["1"], signal.SIGKILL)
+                os.kill(int(pid), signal.SIGKILL)
     finish(process)
     await_the_end({int(pid) for _, pid in RANK.findall(errors)})
     if not keeps:

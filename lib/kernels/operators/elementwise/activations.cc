@@ -51,13 +51,12 @@ struct Normal {
 };
 
 HWY_INLINE Normal NormalAt(FloatVec x) {
-  using Tail = GeluTail;
-  constexpr std::size_t kDegree = std::size(Tail::kPolynomial) - 1;
+  constexpr std::size_t kDegree = std::size(GeluTail::kPolynomial) - 1;
   const FloatTag d;
   const FloatVec one = hn::Set(d, 1.0F);
-  const FloatVec t = hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(d, Tail::kNear), one));
-  FloatVec p = hn::Set(d, Tail::kPolynomial[kDegree]);
-  for (std::size_t k = kDegree; k-- > 0;) p = hn::MulAdd(p, t, hn::Set(d, Tail::kPolynomial[k]));
+  const FloatVec t = hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(d, GeluTail::kNear), one));
+  FloatVec p = hn::Set(d, GeluTail::kPolynomial[kDegree]);
+  for (std::size_t k = kDegree; k-- > 0;) p = hn::MulAdd(p, t, hn::Set(d, GeluTail::kPolynomial[k]));
   // Below -104 exp is zero in fp32, and Highway's is not defined at -infinity.
   const FloatVec power = hn::Max(hn::Set(d, -104.5F), hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5F)));
   const FloatVec exponential = hn::Exp(d, power);

@@ -192,8 +192,11 @@ const LlmInt8Variant& Avx512LlmInt8Variant() {
 }
 
 const LlmInt8Variant& AmxLlmInt8Variant() {
-  static constexpr LlmInt8Variant kVariant = {
-      .largest = Largest, .quantize = Quantize, .few_rows = FewRows, .pack = Pack, .many_rows = ManyRowsByTiles};
+  static const LlmInt8Variant kVariant = [] {
+    LlmInt8Variant variant = Avx512LlmInt8Variant();
+    variant.many_rows = ManyRowsByTiles;
+    return variant;
+  }();
   return kVariant;
 }
 
