@@ -163,4 +163,57 @@ class EmulatedTiles {
   std::array<std::byte, static_cast<std::size_t>(kTileRegisters)* kTileBytes> registers_ = {};
 };
 
+// Where MultiplyTiles finds an operand, and where its sums; distances are in bytes.
+struct TileOperand {
+  const std::byte* data;
+  int64_t row;     // from a row of a tile to the next
+  int64_t second;  // to the second tile
+  int64_t step;    // to the operand of the next step
+};
+struct TileSums {
+  std::byte* data;
+  int64_t row;
+  int64_t second_of_x;
+  int64_t second_of_y;
+};
+
+// Adds the products of kOfX tiles of x and kOfY of y (1 or 2 each) over all steps to their sums: to the previous ones
+// if `add`, to zeros otherwise.
+template <typename Tiles, TileProduct kProduct, int kOfX, int kOfY>
+void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int64_t steps, bool add,
+                   const TileSums& sums) {
+  const auto each_sum = [&](const auto& function) {
+    function(std::integral_constant<int, 0>(), sums.data);
+    if constexpr (kOfY == 2) function(std::integral_constant<int, 1>(), sums.data + sums.second_of_y);
+    if constexpr (kOfX == 2) function(std::integral_constant<int, 2>(), sums.data + sums.second_of_x);
+    if constexpr (kOfX == 2 && kOfY == 2) {
+      function(std::integral_constant<int, 3>(), sums.data + sums.second_of_x + sums.second_of_y);
+    }
+  };
+  each_sum([&](auto tile, const std::byte* from) {
+    if (add) {
+      tiles.template Load<tile>(from, sums.row);
+    } else {
+      tiles.template Zero<tile>();
+    }
+  });
+  const std::byte* of_x = x.data;
+  const std::byte* of_y = y.data;
+  for (int64_t step = 0; step < steps; ++step, of_x += x.step, of_y += y.step) {
+    tiles.template Load<4>(of_x, x.row);
+    tiles.template Load<6>(of_y, y.row);
+    tiles.template MultiplyAdd<kProduct, 0, 4, 6>();
+    if constexpr (kOfY == 2) {
+      tiles.template Load<7>(of_y + y.second, y.row);
+      tiles.template MultiplyAdd<kProduct, 1, 4, 7>();
+    }
+    if constexpr (kOfX == 2) {
+      tiles.template Load<5>(of_x + x.second, x.row);
+      tiles.template MultiplyAdd<kProduct, 2, 5, 6>();
+      if constexpr (kOfY == 2) tiles.template MultiplyAdd<kProduct, 3, 5, 7>();
+    }
+  }
+  each_sum([&](auto tile, std::byte* to) { tiles.template Store<tile>(to, sums.row); });
+}
+
 }  // namespace roofbench::kernels

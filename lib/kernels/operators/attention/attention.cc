@@ -22,41 +22,41 @@ namespace {
 // At most the unit in which panels are counted.
 using Tag = hn::CappedTag<float, kVectorWords>;
 using Vec = hn::Vec<Tag>;
-constexpr int64_t kRows = kRowsAtOnce;
+constexpr int64_t kRows = 4;
 // As many sums as there are registers for.
 constexpr int64_t kMostVectors = HWY_MAX_BYTES >= 64 ? 4 : 2;
 
 template <int64_t kVectors>
-HWY_INLINE void Columns(const TileProduct& tile, int64_t column) {
+HWY_INLINE void Columns(const PanelProduct& panel, int64_t column) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* const c = tile.c.data + column;
+  float* const c = panel.c.data + column;
   Vec sums[kRows][kVectors];
   for (int64_t i = 0; i < kRows; ++i) {
     for (int64_t v = 0; v < kVectors; ++v) {
-      sums[i][v] = tile.add ? hn::LoadU(d, c + i * tile.c.stride + v * lanes) : hn::Zero(d);
+      sums[i][v] = panel.add ? hn::LoadU(d, c + i * panel.c.stride + v * lanes) : hn::Zero(d);
     }
   }
-  const float* b = tile.b.data + column;
-  for (int64_t step = 0; step < tile.steps; ++step, b += tile.b.stride) {
+  const float* b = panel.b.data + column;
+  for (int64_t step = 0; step < panel.steps; ++step, b += panel.b.stride) {
     Vec right[kVectors];
     for (int64_t v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + v * lanes);
     for (int64_t i = 0; i < kRows; ++i) {
-      const Vec left = hn::Set(d, tile.a.data[i * tile.a.stride + step]);
+      const Vec left = hn::Set(d, panel.a.data[i * panel.a.stride + step]);
       for (int64_t v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(left, right[v], sums[i][v]);
     }
   }
   for (int64_t i = 0; i < kRows; ++i) {
-    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * tile.c.stride + v * lanes);
+    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * panel.c.stride + v * lanes);
   }
 }
 
-void Product(const TileProduct& tile) {
+void Product(const PanelProduct& panel) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(Tag()));
-  const int64_t columns = tile.vectors * kVectorWords;
+  const int64_t columns = panel.vectors * kVectorWords;
   int64_t column = 0;
-  for (; column + kMostVectors * lanes <= columns; column += kMostVectors * lanes) Columns<kMostVectors>(tile, column);
-  for (; column < columns; column += lanes) Columns<1>(tile, column);
+  for (; column + kMostVectors * lanes <= columns; column += kMostVectors * lanes) Columns<kMostVectors>(panel, column);
+  for (; column < columns; column += lanes) Columns<1>(panel, column);
 }
 
 void Weigh(const ScoreRow& row) {
@@ -117,14 +117,14 @@ float Dot(const T* a, const T* b, int64_t n) {
 }
 
 template <typename T>
-void PackQueries(const T* from, int64_t stride, int64_t count, int64_t dim, float* to) {
+void PackQueries(const T* from, int64_t stride, int64_t count, int64_t dim, int64_t depth, float* to) {
   for (int64_t row = 0; row < count; ++row) {
-    for (int64_t i = 0; i < dim; ++i) to[row * dim + i] = ToFloat(from[row * stride + i]);
+    for (int64_t i = 0; i < dim; ++i) to[row * depth + i] = ToFloat(from[row * stride + i]);
   }
 }
 
 template <typename T>
-void PackKeys(const T* from, int64_t stride, int64_t count, int64_t dim, float* to) {
+void PackKeys(const T* from, int64_t stride, int64_t count, int64_t dim, int64_t /*depth*/, float* to) {
   // Works on a few keys at a time, whose lines stay in the L1.
   constexpr int64_t kSome = 16;
   for (int64_t first = 0; first < kPanel; first += kSome) {
@@ -148,6 +148,8 @@ void PackValues(const T* from, int64_t stride, int64_t count, int64_t columns, f
 
 template <typename T>
 constexpr AttentionVariant<T> kVariant = {.per_word = 1,
+                                          .rows_at_once = kRows,
+                                          .steps_at_once = 1,
                                           .log_base = 1,
                                           .pack_queries = PackQueries<T>,
                                           .pack_keys = PackKeys<T>,
@@ -175,6 +177,7 @@ const AttentionVariant<Bf16>& PortableBf16() { return HWY_DYNAMIC_DISPATCH(Bf16V
 
 constexpr IsaVariant<const AttentionVariant<Bf16>& (*)()> kBf16Variants[] = {
 #if ROOFBENCH_X86
+    {kAmxBf16 | kAvx512Bf16, avx512::AmxBf16AttentionVariant},
     {kAvx512Bf16, avx512::Bf16AttentionVariant},
 #endif
     {0, PortableBf16},
@@ -200,8 +203,8 @@ constexpr int64_t kValues = 4 * kPanel;  // of a block: their part of the weight
 constexpr int64_t kRowWords = kKeys + kVectorWords;
 
 template <typename T>
-PackedHeads Packed(const Attention<T>& work, const AttentionVariant<T>& variant) {
-  return {work.shape.batch * work.shape.heads, work.shape.keys, work.shape.head_dim, variant.per_word};
+PackedHeads Packed(const AttentionVariant<T>& variant, const Attention<T>& work) {
+  return {variant, work.shape.batch * work.shape.heads, work.shape.keys, work.shape.head_dim};
 }
 
 // Blocks of queries, on one thread.
@@ -212,6 +215,8 @@ class QueryBlocks {
       : work_(work),
         variant_(variant),
         packed_(packed),
+        at_once_(variant.rows_at_once),
+        products_on_thread_(variant),
         scale_(work.scale > 0 ? work.scale : 1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
         q_(static_cast<std::size_t>(kQueries * packed.depth)),
         scores_(static_cast<std::size_t>(kQueries * kRowWords)),
@@ -221,15 +226,16 @@ class QueryBlocks {
   void Run(int64_t member, int64_t first) {
     const int64_t batch = member / work_.shape.query_heads();
     const int64_t head = member % work_.shape.query_heads();
-    const int64_t count = std::min(kQueries, work_.shape.queries - first);
-    rows_ = RoundUp(count, kRowsAtOnce);
+    count_ = std::min(kQueries, work_.shape.queries - first);
+    rows_ = RoundUp(count_, at_once_);
     std::fill(q_.begin(), q_.end(), 0.0F);
-    variant_.pack_queries(work_.q.At(batch, head, first), work_.q.token_stride, count, work_.shape.head_dim, q_.data());
+    variant_.pack_queries(work_.q.At(batch, head, first), work_.q.token_stride, count_, work_.shape.head_dim,
+                          packed_.depth, q_.data());
     std::fill(sums_.begin(), sums_.end(), 0.0F);
     std::fill_n(largest_, kQueries, -std::numeric_limits<float>::infinity());
     std::fill_n(weights_, kQueries, 0.0F);
     seen_ = work_.shape.causal ? work_.shape.keys - work_.shape.queries + first + 1 : work_.shape.keys + kQueries;
-    const int64_t most = std::clamp(seen_ + count - 1, int64_t{0}, work_.shape.keys);
+    const int64_t most = std::clamp(seen_ + count_ - 1, int64_t{0}, work_.shape.keys);
     const int64_t packed_head = member / work_.shape.group;
     for (int64_t from = 0; from < most; from += kKeys, seen_ -= kKeys) {
       keys_ = std::min(kKeys, most - from);
@@ -238,7 +244,7 @@ class QueryBlocks {
       Weigh();
       Sum(packed_head, from);
     }
-    for (int64_t row = 0; row < count; ++row) {
+    for (int64_t row = 0; row < count_; ++row) {
       const float scale = weights_[row] == 0 ? 0 : 1 / weights_[row];
       if (work_.log_sum_exp != nullptr) {
         work_.log_sum_exp[member * work_.shape.queries + first + row] =
@@ -252,13 +258,13 @@ class QueryBlocks {
   // Keys of the block that a row sees.
   int64_t SeenBy(int64_t row) const { return std::clamp(seen_ + row, int64_t{0}, keys_); }
   // As SeenBy, for the last of the rows that are computed at once.
-  int64_t SeenByAll(int64_t row) const { return SeenBy(row / kRowsAtOnce * kRowsAtOnce + kRowsAtOnce - 1); }
+  int64_t SeenByAll(int64_t row) const { return SeenBy(row / at_once_ * at_once_ + at_once_ - 1); }
   float* ScoresOf(int64_t row) { return scores_.data() + row * kRowWords; }
   float* SumOf(int64_t row) { return sums_.data() + row * packed_.width; }
 
   void Scores(const float* keys) {
     for (int64_t key = 0; key < keys_; key += kPanel, keys += packed_.key_panel) {
-      for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
+      for (int64_t row = 0; row < rows_; row += at_once_) {
         const int64_t seen = std::min(kPanel, SeenByAll(row) - key);
         if (seen <= 0) continue;
         variant_.product({.a = {q_.data() + row * packed_.depth, packed_.depth},
@@ -272,7 +278,7 @@ class QueryBlocks {
   }
 
   void Weigh() {
-    for (int64_t row = 0; row < rows_; ++row) {
+    for (int64_t row = 0; row < count_; ++row) {
       const int64_t until = SeenByAll(row);
       if (until == 0) continue;
       float* const scores = ScoresOf(row);
@@ -283,7 +289,7 @@ class QueryBlocks {
       }
       variant_.weigh({.scores = scores,
                       .seen = SeenBy(row),
-                      .until = until,
+                      .until = RoundUp(until, variant_.steps_at_once * variant_.per_word),
                       .scale = is_capped ? 1 : scale_,
                       .sum = SumOf(row),
                       .width = packed_.width,
@@ -297,7 +303,7 @@ class QueryBlocks {
       for (int64_t column = 0; column < packed_.width; column += kPanel) {
         const int64_t width = std::min(kPanel, packed_.width - column);
         const float* const values = work_.scratch + packed_.Values(head, column, from + key);
-        for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
+        for (int64_t row = 0; row < rows_; row += at_once_) {
           const int64_t seen = std::min(kValues, SeenByAll(row) - key);
           if (seen <= 0) continue;
           variant_.product({.a = {ScoresOf(row) + key / packed_.per_word, kRowWords},
@@ -314,25 +320,34 @@ class QueryBlocks {
   const Attention<T>& work_;
   const AttentionVariant<T>& variant_;
   const PackedHeads& packed_;
+  const int64_t at_once_;  // rows
+  const ProductsOnThread<T> products_on_thread_;
   const float scale_;
   std::vector<float> q_;       // [kQueries, depth] words
   std::vector<float> scores_;  // [kQueries, kRowWords]
   std::vector<float> sums_;    // [kQueries, width]
   float largest_[kQueries];
   float weights_[kQueries];
-  int64_t rows_ = 0;  // of the block, a multiple of kRowsAtOnce
-  int64_t keys_ = 0;  // of the block
-  int64_t seen_ = 0;  // keys seen by the first row; each next row sees one more
+  int64_t count_ = 0;  // queries of the block
+  int64_t rows_ = 0;   // those, rounded up to rows at once
+  int64_t keys_ = 0;   // of the block
+  int64_t seen_ = 0;   // keys seen by the first row; each next row sees one more
 };
 
 // Block `i` of `blocks` in the order first, last, second, last but one …: under a causal mask later queries see more
 // keys, so the alternation gives every part of the order equal work.
 constexpr int64_t Alternating(int64_t i, int64_t blocks) { return i % 2 == 0 ? i / 2 : blocks - 1 - i / 2; }
 
+}  // namespace
+
 template <typename T>
-void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
-  const AttentionVariant<T>& variant = BestAttentionVariant<T>();
-  const PackedHeads packed = Packed(work, variant);
+int64_t ScratchFloatsWith(const AttentionVariant<T>& variant, const Attention<T>& work) {
+  return Packed(variant, work).Floats();
+}
+
+template <typename T>
+void RunWith(const AttentionVariant<T>& variant, const Attention<T>& work, const ParallelFor& parallel_for) {
+  const PackedHeads packed = Packed(variant, work);
   parallel_for(packed.heads * packed.panels, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       PackPanel(variant, packed, i / packed.panels, i % packed.panels, work.shape.keys, work.shape.head_dim, work.k,
@@ -348,13 +363,22 @@ void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
   });
 }
 
-}  // namespace
+template int64_t ScratchFloatsWith(const AttentionVariant<float>& variant, const Attention<float>& work);
+template int64_t ScratchFloatsWith(const AttentionVariant<Bf16>& variant, const Attention<Bf16>& work);
+template void RunWith(const AttentionVariant<float>& variant, const Attention<float>& work,
+                      const ParallelFor& parallel_for);
+template void RunWith(const AttentionVariant<Bf16>& variant, const Attention<Bf16>& work,
+                      const ParallelFor& parallel_for);
 
-int64_t ScratchFloats(const Attention<float>& work) { return Packed(work, BestAttentionVariant<float>()).Floats(); }
-int64_t ScratchFloats(const Attention<Bf16>& work) { return Packed(work, BestAttentionVariant<Bf16>()).Floats(); }
+int64_t ScratchFloats(const Attention<float>& work) { return ScratchFloatsWith(BestAttentionVariant<float>(), work); }
+int64_t ScratchFloats(const Attention<Bf16>& work) { return ScratchFloatsWith(BestAttentionVariant<Bf16>(), work); }
 
-void Run(const Attention<float>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
-void Run(const Attention<Bf16>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
+void Run(const Attention<float>& work, const ParallelFor& parallel_for) {
+  RunWith(BestAttentionVariant<float>(), work, parallel_for);
+}
+void Run(const Attention<Bf16>& work, const ParallelFor& parallel_for) {
+  RunWith(BestAttentionVariant<Bf16>(), work, parallel_for);
+}
 
 }  // namespace roofbench::kernels
 #endif

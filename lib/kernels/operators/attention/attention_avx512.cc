@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/kernels/operators/attention/attention_tiles.h"
 #include "lib/kernels/operators/attention/attention_variant.h"
 #include "lib/kernels/simd/avx512.h"
 
@@ -13,13 +14,13 @@ namespace roofbench::kernels::avx512 {
 namespace {
 
 constexpr int64_t kPerWord = 2;
-constexpr int64_t kRows = kRowsAtOnce;
+constexpr int64_t kRows = 4;
 constexpr int64_t kLanes = kVectorWords;
 
 // Rows of words; an odd last element has a word to itself.
-ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
+ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64_t count, int64_t dim, int64_t depth,
+                                         float* to) {
   constexpr int64_t kLine = kPerWord * kLanes;
-  const int64_t depth = (dim + 1) / kPerWord;
   for (int64_t row = 0; row < count; ++row, from += stride, to += depth) {
     for (int64_t i = 0; i < dim; i += kLine) {
       const int64_t some = std::min(kLine, dim - i);
@@ -29,9 +30,9 @@ ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64
   }
 }
 
-ROOFBENCH_TARGET_AVX512 void PackKeys(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
+ROOFBENCH_TARGET_AVX512 void PackKeys(const Bf16* from, int64_t stride, int64_t count, int64_t dim, int64_t depth,
+                                      float* to) {
   constexpr int64_t kLine = kPerWord * kLanes;
-  const int64_t depth = (dim + 1) / kPerWord;
   for (int64_t key = 0; key < kPanel; key += kLanes) {
     for (int64_t i = 0; i < dim; i += kLine) {
       const int64_t some = std::min(kLine, dim - i);
@@ -65,21 +66,21 @@ ROOFBENCH_TARGET_AVX512 void PackValues(const Bf16* from, int64_t stride, int64_
 }
 
 template <int kVectors>
-ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
-  float* const c = tile.c.data;  // the compiler otherwise assumes that it aliases the tile
-  const int64_t c_stride = tile.c.stride;
+ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const PanelProduct& panel) {
+  float* const c = panel.c.data;  // the compiler otherwise assumes that it aliases the panel
+  const int64_t c_stride = panel.c.stride;
   __m512 sums[kRows][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      sums[i][v] = tile.add ? _mm512_loadu_ps(c + i * c_stride + v * kLanes) : _mm512_setzero_ps();
+      sums[i][v] = panel.add ? _mm512_loadu_ps(c + i * c_stride + v * kLanes) : _mm512_setzero_ps();
     }
   }
-  const float* a = tile.a.data;
-  const float* b = tile.b.data;
-  const int64_t stride = tile.a.stride;
-  for (int64_t step = 0; step < tile.steps; ++step, ++a, b += tile.b.stride) {
+  const float* a = panel.a.data;
+  const float* b = panel.b.data;
+  const int64_t stride = panel.a.stride;
+  for (int64_t step = 0; step < panel.steps; ++step, ++a, b += panel.b.stride) {
     __m512i right[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) right[v] = _mm512_loadu_si512(b + v * kLanes);
@@ -97,9 +98,9 @@ ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
   }
 }
 
-void Product(const TileProduct& tile) {
-  constexpr void (*kProducts[])(const TileProduct&) = {ProductOf<1>, ProductOf<2>, ProductOf<3>, ProductOf<4>};
-  kProducts[tile.vectors - 1](tile);
+void Product(const PanelProduct& panel) {
+  constexpr void (*kProducts[])(const PanelProduct&) = {ProductOf<1>, ProductOf<2>, ProductOf<3>, ProductOf<4>};
+  kProducts[panel.vectors - 1](panel);
 }
 
 ROOFBENCH_TARGET_AVX512 inline __m512 LoadSeen(const float* scores, int64_t count) {
@@ -232,6 +233,8 @@ ROOFBENCH_TARGET_AVX512_BF16 float Dot(const Bf16* a, const Bf16* b, int64_t n) 
 
 const AttentionVariant<Bf16>& Bf16AttentionVariant() {
   static constexpr AttentionVariant<Bf16> kVariant = {.per_word = kPerWord,
+                                                      .rows_at_once = kRows,
+                                                      .steps_at_once = 1,
                                                       .log_base = 1 / kLog2E,
                                                       .pack_queries = PackQueries,
                                                       .pack_keys = PackKeys,
@@ -241,6 +244,11 @@ const AttentionVariant<Bf16>& Bf16AttentionVariant() {
                                                       .finish = Finish,
                                                       .weigh_gradient = WeighGradient,
                                                       .dot = Dot};
+  return kVariant;
+}
+
+const AttentionVariant<Bf16>& AmxBf16AttentionVariant() {
+  static const AttentionVariant<Bf16> kVariant = TiledAttentionVariant<HardwareTiles>();
   return kVariant;
 }
 

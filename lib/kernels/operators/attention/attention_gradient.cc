@@ -31,11 +31,12 @@ int64_t SharesOf(const AttentionShape& shape, int threads) {
 
 // The layout of q, dy and dq in the scratch memory.
 struct GradientScratch {
-  GradientScratch(const AttentionShape& shape, int64_t per_word, int threads)
-      : packed(shape.batch * shape.query_heads(), shape.queries, shape.head_dim, per_word),
+  template <typename T>
+  GradientScratch(const AttentionVariant<T>& variant, const AttentionShape& shape, int threads)
+      : packed(variant, shape.batch * shape.query_heads(), shape.queries, shape.head_dim),
         shares(SharesOf(shape, threads)),
         queries(RoundUp(shape.queries, kVectorWords)),
-        turned_panel(RoundUp(shape.head_dim, kRowsAtOnce) * kPanel) {}
+        turned_panel(RoundUp(shape.head_dim, variant.rows_at_once) * kPanel) {}
 
   int64_t Upstream() const { return packed.Floats(); }  // of dy, packed as q is
   int64_t Corrections(int64_t member) const { return 2 * packed.Floats() + member * queries; }
@@ -87,11 +88,13 @@ class KeyBlocks {
         variant_(variant),
         scratch_(scratch),
         packed_(scratch.packed),
+        at_once_(variant.rows_at_once),
+        products_on_thread_(variant),
         scale_(1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
         turned_words_(kKeys / packed_.per_word),
         k_(Words(kKeys * packed_.depth)),
         v_(Words(kKeys * packed_.depth)),
-        turned_k_(Words(RoundUp(work.shape.head_dim, kRowsAtOnce) * turned_words_)),
+        turned_k_(Words(RoundUp(work.shape.head_dim, at_once_) * turned_words_)),
         scores_(Words(kKeys * kRowWords)),
         products_(Words(kKeys * kRowWords)),
         pairs_(Words(packed_.per_word == 1 ? 0 : turned_words_ * kRowWords)),
@@ -104,7 +107,7 @@ class KeyBlocks {
     const int64_t of_batch = head % shape_.heads;
     first_key_ = first;
     keys_ = std::min(kKeys, shape_.keys - first);
-    rows_ = RoundUp(keys_, kRowsAtOnce);
+    rows_ = RoundUp(keys_, at_once_);
     PackKeys(batch, of_batch);
     std::fill(dk_.begin(), dk_.end(), 0.0F);
     std::fill(dv_.begin(), dv_.end(), 0.0F);
@@ -136,8 +139,9 @@ class KeyBlocks {
     std::fill(k_.begin(), k_.end(), 0.0F);
     std::fill(v_.begin(), v_.end(), 0.0F);
     const T* const k = work_.k.At(batch, head, first_key_);
-    variant_.pack_queries(k, work_.k.token_stride, keys_, shape_.head_dim, k_.data());
-    variant_.pack_queries(work_.v.At(batch, head, first_key_), work_.v.token_stride, keys_, shape_.head_dim, v_.data());
+    variant_.pack_queries(k, work_.k.token_stride, keys_, shape_.head_dim, packed_.depth, k_.data());
+    variant_.pack_queries(work_.v.At(batch, head, first_key_), work_.v.token_stride, keys_, shape_.head_dim,
+                          packed_.depth, v_.data());
     // As values, and transposed: a word of row i has element i of one or two keys.
     float words[kPanel * kPanel];
     for (int64_t key = 0; key < keys_; key += kPanel) {
@@ -172,7 +176,7 @@ class KeyBlocks {
   void OfPairs(const std::vector<float>& left, const float* right, int64_t member, std::vector<float>& to) {
     for (int64_t query = 0; query < queries_; query += kPanel) {
       const float* const panel = right + packed_.Keys(member, (first_query_ + query) / kPanel);
-      for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
+      for (int64_t row = 0; row < rows_; row += at_once_) {
         const int64_t skipped = std::max<int64_t>(0, FirstSeeing(row) - query) / kVectorWords * kVectorWords;
         const int64_t seen = std::min(kPanel, queries_ - query) - skipped;
         if (seen <= 0) continue;
@@ -192,7 +196,7 @@ class KeyBlocks {
     for (int64_t row = 0; row < rows_; row += packed_.per_word) {
       float* const products = products_.data() + row * kRowWords;
       // The query from which the products of these rows begin.
-      const int64_t begin = FirstSeeing(row / kRowsAtOnce * kRowsAtOnce) / kPanel * kPanel;
+      const int64_t begin = FirstSeeing(row / at_once_ * at_once_) / kPanel * kPanel;
       variant_.weigh_gradient(
           {.scores = scores_.data() + row * kRowWords,
            .products = products,
@@ -212,8 +216,9 @@ class KeyBlocks {
   void OfKeys(const std::vector<float>& weights, const float* right, int64_t member, std::vector<float>& sums) {
     for (int64_t column = 0; column < packed_.width; column += kPanel) {
       const int64_t width = std::min(kPanel, packed_.width - column);
-      for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
-        const int64_t first = FirstSeeing(row) / packed_.per_word;
+      for (int64_t row = 0; row < rows_; row += at_once_) {
+        // A product reads as many weights as it takes at once: aligned ones, all of which are written.
+        const int64_t first = FirstSeeing(row) / packed_.per_word / variant_.steps_at_once * variant_.steps_at_once;
         const int64_t steps = CeilDiv(queries_, packed_.per_word) - first;
         if (steps <= 0) continue;
         variant_.product({.a = {weights.data() + row * kRowWords + first, kRowWords},
@@ -233,7 +238,7 @@ class KeyBlocks {
       const int64_t seen = KeysSeenBy(std::min(query + kPanel, queries_) - 1);
       if (seen == 0) continue;
       float* const sums = work_.scratch + scratch_.Turned(share, member, (first_query_ + query) / kPanel);
-      for (int64_t i = 0; i < shape_.head_dim; i += kRowsAtOnce) {
+      for (int64_t i = 0; i < shape_.head_dim; i += at_once_) {
         variant_.product({.a = {turned_k_.data() + i * turned_words_, turned_words_},
                           .b = {ds + query, kRowWords},
                           .steps = CeilDiv(seen, packed_.per_word),
@@ -255,6 +260,8 @@ class KeyBlocks {
   const AttentionVariant<T>& variant_;
   const GradientScratch& scratch_;
   const PackedHeads& packed_;
+  const int64_t at_once_;  // rows
+  const ProductsOnThread<T> products_on_thread_;
   const float scale_;
   const int64_t turned_words_;   // of a row of turned_k_
   std::vector<float> k_;         // [kKeys, depth] words
@@ -267,7 +274,7 @@ class KeyBlocks {
   std::vector<float> dv_;
   int64_t first_key_ = 0;
   int64_t keys_ = 0;  // of the block
-  int64_t rows_ = 0;  // of the block, a multiple of kRowsAtOnce
+  int64_t rows_ = 0;  // of the block, a multiple of those at once
   int64_t first_query_ = 0;
   int64_t queries_ = 0;  // of the block
 };
@@ -295,10 +302,16 @@ void Finish(const AttentionGradient<T>& work, const AttentionVariant<T>& variant
   }
 }
 
+}  // namespace
+
 template <typename T>
-void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
-  const AttentionVariant<T>& variant = BestAttentionVariant<T>();
-  const GradientScratch scratch(work.shape, variant.per_word, parallel_for.threads());
+int64_t ScratchFloatsWith(const AttentionVariant<T>& variant, const AttentionGradient<T>& work, int threads) {
+  return GradientScratch(variant, work.shape, threads).Floats();
+}
+
+template <typename T>
+void RunWith(const AttentionVariant<T>& variant, const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
+  const GradientScratch scratch(variant, work.shape, parallel_for.threads());
   const int64_t panels = scratch.packed.panels;
   parallel_for(scratch.packed.heads * panels, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) Prepare(work, variant, scratch, i / panels, i % panels);
@@ -321,16 +334,27 @@ void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
   });
 }
 
-}  // namespace
+template int64_t ScratchFloatsWith(const AttentionVariant<float>& variant, const AttentionGradient<float>& work,
+                                   int threads);
+template int64_t ScratchFloatsWith(const AttentionVariant<Bf16>& variant, const AttentionGradient<Bf16>& work,
+                                   int threads);
+template void RunWith(const AttentionVariant<float>& variant, const AttentionGradient<float>& work,
+                      const ParallelFor& parallel_for);
+template void RunWith(const AttentionVariant<Bf16>& variant, const AttentionGradient<Bf16>& work,
+                      const ParallelFor& parallel_for);
 
 int64_t ScratchFloats(const AttentionGradient<float>& work, int threads) {
-  return GradientScratch(work.shape, BestAttentionVariant<float>().per_word, threads).Floats();
+  return ScratchFloatsWith(BestAttentionVariant<float>(), work, threads);
 }
 int64_t ScratchFloats(const AttentionGradient<Bf16>& work, int threads) {
-  return GradientScratch(work.shape, BestAttentionVariant<Bf16>().per_word, threads).Floats();
+  return ScratchFloatsWith(BestAttentionVariant<Bf16>(), work, threads);
 }
 
-void Run(const AttentionGradient<float>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
-void Run(const AttentionGradient<Bf16>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
+void Run(const AttentionGradient<float>& work, const ParallelFor& parallel_for) {
+  RunWith(BestAttentionVariant<float>(), work, parallel_for);
+}
+void Run(const AttentionGradient<Bf16>& work, const ParallelFor& parallel_for) {
+  RunWith(BestAttentionVariant<Bf16>(), work, parallel_for);
+}
 
 }  // namespace roofbench::kernels

@@ -9,23 +9,24 @@
 #include <cstdint>
 
 #include "lib/kernels/operators/attention/attention.h"
+#include "lib/kernels/operators/attention/attention_gradient.h"
 #include "lib/kernels/simd/floats.h"
 
 namespace roofbench::kernels {
 
-inline constexpr int64_t kPanel = 64;      // columns that a product computes at once: keys, or elements of a head
-inline constexpr int64_t kRowsAtOnce = 4;  // rows that it computes at once
+inline constexpr int64_t kPanel = 64;  // columns that a product computes at once: keys, or elements of a head
 inline constexpr int64_t kVectorWords = 16;
 
-// c[i][j] = Σ a[i][w] · b[w][j], plus the previous value if `add`, for kRowsAtOnce rows and 16 · `vectors` columns (1
-// to kPanel/16 vectors).
+// c[i][j] = Σ a[i][w] · b[w][j], plus the previous value if `add`, for a variant's rows at once and 16 · `vectors`
+// columns (1 to kPanel/16 vectors). Words of `a` beyond `steps`, to a multiple of the variant's steps at once, are zero
+// or meet zeros.
 template <typename T>
 struct Matrix {
   T* data;
   int64_t stride;  // words from a row to the next
 };
-struct TileProduct {
-  Matrix<const float> a;  // kRowsAtOnce rows
+struct PanelProduct {
+  Matrix<const float> a;
   Matrix<const float> b;  // `steps` rows
   int64_t steps;
   Matrix<float> c;
@@ -63,40 +64,73 @@ struct GradientRows {
 
 template <typename T>
 struct AttentionVariant {
-  int64_t per_word;  // elements
-  float log_base;    // natural logarithm of the base of the weights' exponential
-  // Converts `count` vectors to rows of words, at most kPanel.
-  void (*pack_queries)(const T* from, int64_t stride, int64_t count, int64_t dim, float* to);
-  // Packs up to kPanel keys, zeros for the rest: [words of a head, kPanel].
-  void (*pack_keys)(const T* from, int64_t stride, int64_t count, int64_t dim, float* to);
+  int64_t per_word;       // elements
+  int64_t rows_at_once;   // of a product; divides kPanel, and is a multiple of the elements of steps_at_once
+  int64_t steps_at_once;  // of a product
+  float log_base;         // natural logarithm of the base of the weights' exponential
+  // Converts `count` vectors to rows of words, at most kPanel; writes no words of a row beyond `dim`.
+  void (*pack_queries)(const T* from, int64_t stride, int64_t count, int64_t dim, int64_t depth, float* to);
+  // Packs up to kPanel keys, zeros for the rest: [depth, kPanel].
+  void (*pack_keys)(const T* from, int64_t stride, int64_t count, int64_t dim, int64_t depth, float* to);
   // Packs up to kPanel elements of as many values, zeros for the rest: [kPanel / per_word, columns rounded up to 16].
   void (*pack_values)(const T* from, int64_t stride, int64_t count, int64_t columns, float* to);
-  void (*product)(const TileProduct& tile);
+  void (*product)(const PanelProduct& panel);
   void (*weigh)(const ScoreRow& row);
   // y = sum · scale.
   void (*finish)(const float* sum, float scale, int64_t dim, T* y);
   void (*weigh_gradient)(const GradientRows& rows);
   float (*dot)(const T* a, const T* b, int64_t n);
+  // Called on a thread before its first product and after its last one, if they are not null.
+  void (*begin_products)() = nullptr;
+  void (*end_products)() = nullptr;
+};
+
+// A thread computes products while this lives.
+template <typename T>
+class ProductsOnThread {
+ public:
+  explicit ProductsOnThread(const AttentionVariant<T>& variant) : end_(variant.end_products) {
+    if (variant.begin_products != nullptr) variant.begin_products();
+  }
+  ProductsOnThread(const ProductsOnThread&) = delete;
+  ProductsOnThread& operator=(const ProductsOnThread&) = delete;
+  ~ProductsOnThread() {
+    if (end_ != nullptr) end_();
+  }
+
+ private:
+  void (*end_)();
 };
 
 namespace avx512 {
-// Needs kAvx512Bf16.
-const AttentionVariant<Bf16>& Bf16AttentionVariant();
+const AttentionVariant<Bf16>& Bf16AttentionVariant();     // needs kAvx512Bf16
+const AttentionVariant<Bf16>& AmxBf16AttentionVariant();  // needs kAmxBf16 and kAvx512Bf16
 }  // namespace avx512
 
 // The best variant for this processor. T: float or Bf16.
 template <typename T>
 const AttentionVariant<T>& BestAttentionVariant();
 
+// ScratchFloats and Run with a given variant.
+template <typename T>
+int64_t ScratchFloatsWith(const AttentionVariant<T>& variant, const Attention<T>& work);
+template <typename T>
+int64_t ScratchFloatsWith(const AttentionVariant<T>& variant, const AttentionGradient<T>& work, int threads);
+template <typename T>
+void RunWith(const AttentionVariant<T>& variant, const Attention<T>& work, const ParallelFor& parallel_for);
+template <typename T>
+void RunWith(const AttentionVariant<T>& variant, const AttentionGradient<T>& work, const ParallelFor& parallel_for);
+
 // Vectors of heads in the two orders that a product takes its right operand in, a panel of kPanel tokens at a time: as
 // keys, each one column of the operand, and as values, of which each row of the operand has one or two.
 
 // Their layout: as keys those of all heads, then as values those of all heads.
 struct PackedHeads {
-  PackedHeads(int64_t number_of_heads, int64_t tokens, int64_t head_dim, int64_t elements_per_word)
-      : per_word(elements_per_word),
+  template <typename T>
+  PackedHeads(const AttentionVariant<T>& variant, int64_t number_of_heads, int64_t tokens, int64_t head_dim)
+      : per_word(variant.per_word),
         panels(CeilDiv(tokens, kPanel)),
-        depth(CeilDiv(head_dim, per_word)),
+        depth(RoundUp(CeilDiv(head_dim, per_word), variant.steps_at_once)),
         width(RoundUp(head_dim, kVectorWords)),
         key_panel(depth * kPanel),
         value_words(panels * kPanel / per_word),
@@ -112,7 +146,7 @@ struct PackedHeads {
 
   int64_t per_word;
   int64_t panels;  // of a head's tokens
-  int64_t depth;   // words of a vector
+  int64_t depth;   // words of a vector, and zeros up to a variant's steps at once
   int64_t width;   // of sums
   int64_t key_panel;
   int64_t value_words;  // rows of a head's values
@@ -128,7 +162,7 @@ void PackPanel(const AttentionVariant<T>& variant, const PackedHeads& packed, in
   const int64_t count = std::min(kPanel, tokens - first);
   const T* const key = keys.At(head / heads_a_batch, head % heads_a_batch, first);
   const T* const value = values.At(head / heads_a_batch, head % heads_a_batch, first);
-  variant.pack_keys(key, keys.token_stride, count, head_dim, to + packed.Keys(head, panel));
+  variant.pack_keys(key, keys.token_stride, count, head_dim, packed.depth, to + packed.Keys(head, panel));
   for (int64_t column = 0; column < head_dim; column += kPanel) {
     variant.pack_values(value + column, values.token_stride, count, std::min(kPanel, head_dim - column),
                         to + packed.Values(head, column, first));

@@ -22,33 +22,13 @@ void MultiplyTileRows(Tiles& tiles, const Int8Block& block, int64_t x_row) {
   for (int64_t i = 0; i < kOfX * kTileRows; ++i) {
     std::fill_n(products + i * block.width, kInt8PanelRows, -128 * block.sums[x_row + i]);
   }
-  auto* const sums = reinterpret_cast<std::byte*>(products);
-  tiles.template Load<0>(sums, row_bytes);
-  tiles.template Load<1>(sums + kTileRowBytes, row_bytes);
-  if constexpr (kOfX == 2) {
-    tiles.template Load<2>(sums + kTileRows * row_bytes, row_bytes);
-    tiles.template Load<3>(sums + kTileRows * row_bytes + kTileRowBytes, row_bytes);
-  }
-  const auto* x = reinterpret_cast<const std::byte*>(block.x + x_row * block.stride);
-  const auto* panel = reinterpret_cast<const std::byte*>(block.panel);
-  for (int64_t i = 0; i < block.k; i += kTileRowBytes, x += kTileRowBytes, panel += kTileRows * kGroupBytes) {
-    tiles.template Load<4>(x, block.stride);
-    tiles.template Load<6>(panel, kGroupBytes);
-    tiles.template MultiplyAdd<TileProduct::kInt8ByUint8, 0, 4, 6>();
-    tiles.template Load<7>(panel + kTileRowBytes, kGroupBytes);
-    tiles.template MultiplyAdd<TileProduct::kInt8ByUint8, 1, 4, 7>();
-    if constexpr (kOfX == 2) {
-      tiles.template Load<5>(x + kTileRows * block.stride, block.stride);
-      tiles.template MultiplyAdd<TileProduct::kInt8ByUint8, 2, 5, 6>();
-      tiles.template MultiplyAdd<TileProduct::kInt8ByUint8, 3, 5, 7>();
-    }
-  }
-  tiles.template Store<0>(sums, row_bytes);
-  tiles.template Store<1>(sums + kTileRowBytes, row_bytes);
-  if constexpr (kOfX == 2) {
-    tiles.template Store<2>(sums + kTileRows * row_bytes, row_bytes);
-    tiles.template Store<3>(sums + kTileRows * row_bytes + kTileRowBytes, row_bytes);
-  }
+  const TileOperand x = {reinterpret_cast<const std::byte*>(block.x + x_row * block.stride), block.stride,
+                         kTileRows * block.stride, kTileRowBytes};
+  const TileOperand panel = {reinterpret_cast<const std::byte*>(block.panel), kGroupBytes, kTileRowBytes,
+                             kTileRows * kGroupBytes};
+  MultiplyTiles<Tiles, TileProduct::kInt8ByUint8, kOfX, 2>(
+      tiles, x, panel, CeilDiv(block.k, kTileRowBytes), true,
+      {reinterpret_cast<std::byte*>(products), row_bytes, kTileRows * row_bytes, kTileRowBytes});
 }
 
 // As many of the block's rows of x as fill tiles; returns their number. The rest is fewer than 16.

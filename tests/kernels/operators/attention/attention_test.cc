@@ -9,9 +9,12 @@
 #include <optional>
 #include <ostream>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "lib/kernels/operators/attention/attention_gradient.h"
+#include "lib/kernels/operators/attention/attention_tiles.h"
+#include "lib/kernels/operators/attention/attention_variant.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 #include "tests/kernels/operators/attention/attention_testing.h"
@@ -84,6 +87,20 @@ AttentionShape RandomShape(uint32_t i, std::mt19937& random) {
   return shape;
 }
 
+// Calls body(variant) as OnEveryIsa does, and with tiles, emulated.
+template <typename T>
+void OnEveryVariant(const std::function<void(const AttentionVariant<T>&)>& body) {
+  OnEveryIsa([&] { body(BestAttentionVariant<T>()); });
+#if ROOFBENCH_X86
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (!IsaHas(kAvx512Bf16)) return;
+    SCOPED_TRACE("emulated tiles");
+    body(TiledAttentionVariant<EmulatedTiles>());
+    EXPECT_FALSE(attention_tiles<EmulatedTiles>.has_value()) << "not released";
+  }
+#endif
+}
+
 template <typename T>
 class Problem {
  public:
@@ -103,7 +120,7 @@ class Problem {
     Tokens<T> y;
     std::vector<float> logs;
   };
-  Forward RunForward(const ParallelFor& parallel_for) const {
+  Forward RunForward(const AttentionVariant<T>& variant, const ParallelFor& parallel_for) const {
     Forward made{OfQueries(1, 9),
                  std::vector<float>(Size(shape_.batch * shape_.query_heads() * shape_.queries) + 1, kUntouched)};
     Attention<T> work{.shape = shape_,
@@ -114,9 +131,9 @@ class Problem {
                       .log_sum_exp = made.logs.data(),
                       .scale = scores_.scale,
                       .cap = scores_.cap};
-    std::vector<float> scratch(Size(ScratchFloats(work)) + 1, kUntouched);
+    std::vector<float> scratch(Size(ScratchFloatsWith(variant, work)) + 1, kUntouched);
     work.scratch = scratch.data();
-    Run(work, parallel_for);
+    RunWith(variant, work, parallel_for);
     EXPECT_EQ(scratch.back(), kUntouched);
     EXPECT_EQ(made.logs.back(), kUntouched);
     return made;
@@ -125,8 +142,8 @@ class Problem {
   struct Gradients {
     Tokens<T> dq, dk, dv;
   };
-  Gradients RunGradient(const ParallelFor& parallel_for) const {
-    const Forward forward = RunForward(parallel_for);
+  Gradients RunGradient(const AttentionVariant<T>& variant, const ParallelFor& parallel_for) const {
+    const Forward forward = RunForward(variant, parallel_for);
     Gradients made{OfQueries(1, 10), OfKeys(11), OfKeys(12)};
     AttentionGradient<T> work{.shape = shape_,
                               .q = q_.ConstView(),
@@ -139,30 +156,32 @@ class Problem {
                               .dk = made.dk.View(),
                               .dv = made.dv.View()};
     // Previous contents must not matter.
-    std::vector<float> scratch(Size(ScratchFloats(work, parallel_for.threads())) + 1,
+    std::vector<float> scratch(Size(ScratchFloatsWith(variant, work, parallel_for.threads())) + 1,
                                std::numeric_limits<float>::quiet_NaN());
     scratch.back() = kUntouched;
     work.scratch = scratch.data();
-    Run(work, parallel_for);
+    RunWith(variant, work, parallel_for);
     EXPECT_EQ(scratch.back(), kUntouched);
     return made;
   }
 
-  void CheckForward(double tolerance, const ParallelFor& parallel_for = SerialFor()) {
+  void CheckForward(const AttentionVariant<T>& variant, double tolerance,
+                    const ParallelFor& parallel_for = SerialFor()) {
     if (!results_) results_ = Ideal().Results();
     constexpr double kMargin = 0.3;
-    ExpectRows(RunForward(parallel_for).y, *results_, tolerance, "y", [](const auto&) { return kMargin; });
+    ExpectRows(RunForward(variant, parallel_for).y, *results_, tolerance, "y", [](const auto&) { return kMargin; });
   }
 
   // Within the tolerance of the row's elements, and of their factors' size.
-  void CheckGradient(double tolerance, const ParallelFor& parallel_for = SerialFor()) {
+  void CheckGradient(const AttentionVariant<T>& variant, double tolerance,
+                     const ParallelFor& parallel_for = SerialFor()) {
     if (!gradients_) gradients_ = Ideal().GradientsFrom(dy_.InDouble());
     const auto sizes = [&](double factors) {
       return [this, factors](const std::vector<double>& row) {
         return std::sqrt(Dot(row, row) / static_cast<double>(shape_.head_dim)) + factors;
       };
     };
-    const Gradients made = RunGradient(parallel_for);
+    const Gradients made = RunGradient(variant, parallel_for);
     ExpectRows(made.dv, gradients_->dv, tolerance, "dv", sizes(1));
     ExpectRows(made.dk, gradients_->dk, tolerance, "dk", sizes(deviation_));
     ExpectRows(made.dq, gradients_->dq, tolerance, "dq", sizes(1));
@@ -205,8 +224,9 @@ TYPED_TEST(AttentionTest, RandomShapesOnEveryIsa) {
   std::mt19937 random(1);
   for (uint32_t i = 0; i < 100; ++i) {
     Problem<TypeParam> problem(RandomShape(i, random), 1, i);
-    OnEveryIsa([&] { problem.CheckForward(kTolerance<TypeParam>); });
-    if (i < 10) problem.CheckForward(kTolerance<TypeParam>, ThreadPool(2));
+    const ThreadPool threads(1 + static_cast<int>(i % 2));
+    OnEveryVariant<TypeParam>(
+        [&](const auto& variant) { problem.CheckForward(variant, kTolerance<TypeParam>, threads); });
   }
 }
 
@@ -214,7 +234,9 @@ TYPED_TEST(AttentionTest, GradientsOfRandomShapesOnEveryIsa) {
   std::mt19937 random(2);
   for (uint32_t i = 0; i < 60; ++i) {
     Problem<TypeParam> problem(RandomShape(i, random), 1, i);
-    OnEveryIsa([&] { problem.CheckGradient(kTolerance<TypeParam>); });
+    const ThreadPool threads(1 + static_cast<int>(i % 2));
+    OnEveryVariant<TypeParam>(
+        [&](const auto& variant) { problem.CheckGradient(variant, kTolerance<TypeParam>, threads); });
   }
 }
 
@@ -225,7 +247,7 @@ TYPED_TEST(AttentionTest, ScoresMayHaveAnotherScaleAndABound) {
     const AttentionShape shape = RandomShape(i, random);
     const Scores scores = {i % 2 == 0 ? 0 : 0.2F, i % 3 == 0 ? 0 : 1.5F};
     Problem<TypeParam> problem(shape, i % 3 == 0 ? 1 : 4, i, scores);
-    OnEveryIsa([&] { problem.CheckForward(2 * kTolerance<TypeParam>); });
+    OnEveryVariant<TypeParam>([&](const auto& variant) { problem.CheckForward(variant, 2 * kTolerance<TypeParam>); });
   }
 }
 
@@ -235,16 +257,18 @@ TYPED_TEST(AttentionTest, ThreadsShareHeadsAndKeysOfTheGradient) {
     for (const bool causal : {true, false}) {
       Problem<TypeParam> problem(
           {.heads = heads, .group = 2, .queries = 150, .keys = 300, .head_dim = 24, .causal = causal}, 1, 3);
-      for (const int threads : {1, 2, 3, 8}) problem.CheckGradient(kTolerance<TypeParam>, ThreadPool(threads));
+      for (const int threads : {1, 2, 3, 8}) {
+        problem.CheckGradient(BestAttentionVariant<TypeParam>(), kTolerance<TypeParam>, ThreadPool(threads));
+      }
     }
   }
 }
 
 TYPED_TEST(AttentionTest, QueriesBeforeTheFirstKeySeeNothing) {
   Problem<TypeParam> problem({.group = 2, .queries = 190, .keys = 20, .head_dim = 32, .causal = true}, 1, 1);
-  OnEveryIsa([&] {
-    problem.CheckForward(kTolerance<TypeParam>);
-    problem.CheckGradient(kTolerance<TypeParam>);
+  OnEveryVariant<TypeParam>([&](const auto& variant) {
+    problem.CheckForward(variant, kTolerance<TypeParam>);
+    problem.CheckGradient(variant, kTolerance<TypeParam>);
   });
 }
 
@@ -252,9 +276,9 @@ TYPED_TEST(AttentionTest, QueriesBeforeTheFirstKeySeeNothing) {
 TYPED_TEST(AttentionTest, SharpWeightsDoNotOverflow) {
   Problem<TypeParam> few({.queries = 3, .keys = 1100, .head_dim = 64}, 100, 5);
   Problem<TypeParam> many({.queries = 130, .keys = 300, .head_dim = 64, .causal = true}, 100, 5);
-  OnEveryIsa([&] {
-    few.CheckForward(20 * kTolerance<TypeParam>);
-    many.CheckGradient(40 * kTolerance<TypeParam>);
+  OnEveryVariant<TypeParam>([&](const auto& variant) {
+    few.CheckForward(variant, 20 * kTolerance<TypeParam>);
+    many.CheckGradient(variant, 40 * kTolerance<TypeParam>);
   });
 }
 
@@ -297,7 +321,7 @@ TYPED_TEST(AttentionTest, AnInfiniteQueryMakesNan) {
 TEST(AttentionGradient, IsTheSlopeOfTheForwardPass) {
   const Problem<float> problem(
       {.batch = 2, .heads = 2, .group = 3, .queries = 7, .keys = 9, .head_dim = 5, .causal = true}, 1, 6);
-  const Problem<float>::Gradients made = problem.RunGradient(SerialFor());
+  const Problem<float>::Gradients made = problem.RunGradient(BestAttentionVariant<float>(), SerialFor());
   const Rows dy = problem.dy().InDouble();
   Exact ideal = problem.Ideal();
   constexpr double kStep = 1e-4;
