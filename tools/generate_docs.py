@@ -4,7 +4,7 @@
 Replaces the text between `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`. The source is the output of
 `roofbench --describe=json` (docs/contract.md). Requires only Python 3.10.
 
-Exit status: 0 success, 1 a page is stale (--check), 2 there is no program or no description.
+Exit status: 0 success, 1 a page is stale (--check), 2 the program or a description is missing.
 """
 
 from __future__ import annotations

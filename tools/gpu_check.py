@@ -10,7 +10,7 @@ Writes one JSON file with the figures and output of every step, and each figure 
 by --limit or killed, the same command continues where the file ends, also on another machine of the same kind that has
 nothing but the file and the programs.
 
-Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program, 3 out of time: call it again.
+Exit status: 0 all steps passed, 1 a step failed, 2 no GPU or no program, 3 out of time: call it again.
 """
 
 from __future__ import annotations
@@ -503,7 +503,7 @@ def write(out: Path, steps: Sequence[Step]) -> None:
 
 
 def device_of(steps: Sequence[Step]) -> str | None:
-    """As named by the suite's results."""
+    """The device's name in the results of the suite."""
     for step in steps:
         began = step.figures.get("journal") or [{}]
         for context in (step.figures.get("results", {}).get("context", {}), began[0].get("context", {})):

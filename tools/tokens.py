@@ -76,7 +76,7 @@ def encode(tokenizer: Tokenizer, text: str, by_line: bool) -> str:
 def given(words: list[str]) -> str:
     """The words or standard input, as UTF-8."""
     if not words and sys.stdin is None:
-        raise refusal("there is no text, and standard input is closed")
+        raise refusal("no text is given, and standard input is closed")
     data = " ".join(words).encode(errors="surrogateescape") if words else sys.stdin.buffer.read()
     try:
         return data.decode().rstrip("\n")

@@ -221,7 +221,8 @@ const FlagRegistration kBeamFlags(
 absl::Status SupportsBeams(const Point& at, std::size_t prompts) {
   if (prompts > 1) return absl::UnimplementedError("beams are searched for one prompt at a time: give a single one");
   if (at.Text("impl") == "graph") {
-    return absl::UnimplementedError("a search moves its texts between the tokens; impl:eager takes beams");
+    return absl::UnimplementedError(
+        "beam search reorders the cache after each token, which a graph cannot repeat; use impl:eager");
   }
   if (at.Text("sampling") != "greedy") {
     return absl::UnimplementedError("a search takes the most likely texts and draws nothing: sampling:greedy");

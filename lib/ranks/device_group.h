@@ -22,8 +22,8 @@ namespace roofbench::ranks {
 // The row of lib/device/unverified.cc that stands for it.
 inline constexpr char kNccl[] = "NcclGroup";
 
-// What the CUDA part exports under kNcclSymbol. `make`: a backend for the memory of `device`, whose ranks meet by
-// `store`; the device gives up after `timeout`. Throws if there can be none.
+// The CUDA part exports this under kNcclSymbol. `make`: a backend for the memory of `device`, whose ranks meet by
+// `store`; the device gives up after `timeout`. Throws if it cannot make one.
 struct NcclModule {
   c10::intrusive_ptr<c10d::Backend> (*make)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                             at::Device device, std::chrono::milliseconds timeout);

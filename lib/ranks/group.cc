@@ -127,7 +127,7 @@ class Gloo final : public Group {
     at::Tensor in = input;
     Wait("reduce-scatter", [&] { return group_->_reduce_scatter_base(output, in); });
   }
-  // What c10d does with a copy, which its thread may hold on return.
+  // c10d's own copies the input, and its thread may hold the copy on return.
   void ReduceScatterInput(at::Tensor& output, at::Tensor& input) override {
     AllReduce(input);
     output.view({-1}).copy_(PartOf(input));

@@ -77,7 +77,7 @@ class Group {
   virtual void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) = 0;
   // Returns when every rank has called it.
   virtual void Barrier() = 0;
-  // What the caller's device does next begins when every rank's has come to this point. The host need not wait.
+  // The caller's device continues when every rank's has reached this point. The host need not wait.
   virtual void Meet() { Barrier(); }
   // For leaves that require gradients; it must not outlive them. nullptr: the backend has none.
   virtual std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What c10d throws when another rank is gone, as ContactLost.
+// Turns the exceptions of c10d when another rank is gone into ContactLost.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -308,7 +308,7 @@ constexpr CounterSpec kTable[] = {
     {"prepare_ms", "ms", kLower, 0.2, kMeasured,
      "time to prepare LibTorch's attention for the lengths of the prompts, before the first step: cuDNN's plans, on "
      "GPUs where LibTorch takes it for prompts",
-     "a processor, or the case is not a whole generation"},
+     "the device is a CPU, or the case is not a whole generation"},
     {"first_generation_ms", "ms", kLower, 0.2, kMeasured,
      "the very first step, when only the plans of prepare_ms are warm; tokens after the prompts need none, as they "
      "take other kernels than cuDNN's",

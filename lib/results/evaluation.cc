@@ -26,9 +26,9 @@ constexpr double kLeastFreeShare = 0.05;  // of the processors, while other prog
 constexpr double kSecondLookSeconds = 0.02;
 constexpr int kSecondLooks = 8;
 // Chunks whose ratios to the roof scatter this much (third over first quartile), or probes that are this much slower
-// than the roof's calibration, give no share. Of a link the probes alone count: ranks that share processors change the
-// time of a collective many times over (1 MiB over two: 0.24 to 1.3 ms beside links that agree within a third, two-core
-// EPYC, 2026-11-26), which its interval and `noisy` say.
+// than the roof's calibration, give no share. For a link, the probes alone count: ranks that share processors change
+// the time of a collective many times over (1 MiB over two: 0.24 to 1.3 ms while the links agree within a third,
+// two-core EPYC, 2026-11-26), which its interval and `noisy` say.
 constexpr double kMostScatter = 2;
 constexpr double kSlowProbes = 3;
 // Where other programs take more of the processors than this, a probe reads what they left, and so may the calibration.

@@ -20,7 +20,7 @@ class BuildMemory : public testing::TestWithParam<PlannedCase> {
   // The memory that building, running and checking the case may take.
   double Allowed() const {
     const double predicted = GetParam().family->CostOf(GetParam().point).resident_bytes;
-    EXPECT_GT(predicted, kBlocks) << "too small a case to tell";
+    EXPECT_GT(predicted, kBlocks) << "the case is too small";
     return 1.1 * predicted + kBlocks;
   }
   void Build() {
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
 #ifndef __SANITIZE_ADDRESS__  // keeps what is freed
 class ElementwiseMemory : public BuildMemory {};
 
-// These allocate little but their operands, so that the system's count tells as well.
+// These allocate little but their operands, so that the system's count suffices.
 TEST_P(ElementwiseMemory, OfTheProcessIsWithinThePrediction) {
   const hardware::ProcessMemory process;
   if (!process.PeakBytes()) GTEST_SKIP() << "the system keeps no high-water mark";

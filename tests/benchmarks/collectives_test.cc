@@ -190,7 +190,7 @@ class WaitingHost final : public ranks::ForwardingGroup {
   std::unique_lock<std::mutex>& turn_;
 };
 
-// What is timed last: a step, one without its exchanges, and these alone, each after a meeting on the stream.
+// The last three timed parts: a step, one without its exchanges, and these alone, each after a meeting on the stream.
 void ExpectExchangesRepeated(const std::vector<std::string>& asked) {
   struct Part {
     std::vector<std::string> exchanges = {};
@@ -214,7 +214,7 @@ void ExpectExchangesRepeated(const std::vector<std::string>& asked) {
   EXPECT_EQ(parts.back().waits, step.waits);
 }
 
-// A step that ranks with GPUs share. What it exchanges alone, too, lies on the device, by whose clock all is timed.
+// A step that ranks with GPUs share. Even its exchanges alone use memory of the device, whose clock times all of it.
 class SharedSteps : public OverGloo<models::ParallelRow> {};
 
 TEST_P(SharedSteps, OfDevicesAreRightOnEveryRank) {

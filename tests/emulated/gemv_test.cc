@@ -57,8 +57,8 @@ void ExpectRight(GemvArguments a, std::span<const double> w, const std::vector<i
              std::to_string(a.rows) + " x " + std::to_string(a.cols) + " batch " + std::to_string(a.batch));
 }
 
-// The operand behind `skipped_bytes` of zeros.
-Operand<std::byte> Behind(int64_t skipped_bytes, const void* operand, int64_t bytes) {
+// The operand after `skipped_bytes` of zeros.
+Operand<std::byte> After(int64_t skipped_bytes, const void* operand, int64_t bytes) {
   Operand<std::byte> whole(static_cast<std::size_t>(skipped_bytes + bytes));
   if (bytes > 0) std::memcpy(whole.end() - bytes, operand, static_cast<std::size_t>(bytes));
   return whole;
@@ -66,18 +66,18 @@ Operand<std::byte> Behind(int64_t skipped_bytes, const void* operand, int64_t by
 
 // The matrix as the last rows of one with `skipped` rows more, and as the last of many matrices.
 template <typename X>
-void ExpectRightBehind(int64_t skipped, GemvArguments a, std::span<const double> w) {
+void ExpectRightAfter(int64_t skipped, GemvArguments a, std::span<const double> w) {
   const int64_t bits = a.type == WeightType::kFp32   ? 32
                        : a.type == WeightType::kBf16 ? 16
                        : a.type == WeightType::kInt8 ? 8
                                                      : 4;
-  const auto behind = [&](const void* operand, int64_t row_bytes) {
-    return Behind(skipped * row_bytes, operand, operand == nullptr ? 0 : a.rows * row_bytes);
+  const auto after = [&](const void* operand, int64_t row_bytes) {
+    return After(skipped * row_bytes, operand, operand == nullptr ? 0 : a.rows * row_bytes);
   };
   const int64_t scale_bytes = a.group == 0 ? 4 : a.cols / a.group * 2;
-  const auto weight = behind(a.weight, a.cols * bits / 8);
-  const auto scale = behind(a.scale, scale_bytes);
-  const auto zero = behind(a.zero, scale_bytes);
+  const auto weight = after(a.weight, a.cols * bits / 8);
+  const auto scale = after(a.scale, scale_bytes);
+  const auto zero = after(a.zero, scale_bytes);
   a.weight = weight.data();
   a.scale = scale.data();
   a.zero = zero.data();
@@ -105,7 +105,7 @@ struct Shape {
   int64_t cols;
 };
 
-// Which launches of a matrix are tested: those of ExpectRight, or those of ExpectRightBehind.
+// Which launches of a matrix are tested: those of ExpectRight, or those of ExpectRightAfter.
 struct Tested {
   std::vector<int64_t> chosen = {};
   int64_t skipped = 0;
@@ -114,7 +114,7 @@ struct Tested {
 template <typename X>
 void Expect(const GemvArguments& a, std::span<const double> w, const Tested& tested) {
   if (tested.skipped > 0) {
-    ExpectRightBehind<X>(tested.skipped, a, w);
+    ExpectRightAfter<X>(tested.skipped, a, w);
   } else {
     ExpectRight<X>(a, w, tested.chosen);
   }

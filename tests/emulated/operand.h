@@ -20,7 +20,7 @@ class GuardedMemory {
   GuardedMemory& operator=(GuardedMemory&&) = delete;
   ~GuardedMemory();
 
-  // Aligned to 16 bytes. The bytes between its end and the page behind it, fewer than 16, are 0xff: NaN, where they are
+  // Aligned to 16 bytes. The bytes between its end and the next page, fewer than 16, are 0xff: NaN, where they are
   // read as numbers.
   std::byte* data() const { return data_; }
 

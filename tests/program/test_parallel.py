@@ -95,7 +95,7 @@ def test_buckets_of_any_size(family: str, kind: str, buckets: str, tmp_path: Pat
 
 
 def test_rounding_that_grows_with_the_depth(tmp_path: Path) -> None:
-    """The most in the rows of the embedding that few tokens read, small beside those of others."""
+    """It is largest in the rows of the embedding that few tokens read, whose values are small."""
     deep = {"train_step": SIZES["train_step"] | {"layers": 24, "vocab": 10_000}}
     (row,) = rows("train_step", tmp_path, all_sizes=deep, kinds="ddp_flat")
     assert abs(checked(row)) <= 0.03

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published generations: the counters that stand beside the published figures."""
+"""The published generations: the counters that are compared with published figures."""
 
 from __future__ import annotations
 

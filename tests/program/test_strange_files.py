@@ -49,7 +49,7 @@ def the_case(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
         ("--checkpoint={tmp}/other", "{tmp}/other/config.json: not supported: models of the type 'gpt_neox'"),
         ("--prompt_ids={tmp}/nothing", "{tmp}/nothing: No such file or directory"),
         ("--prompt_ids={tmp}/empty/config.json", "--prompt_ids: there are none"),
-        ("--prompt_ids=1,2,x", "--prompt_ids=1,2,x: there is no such file, and as a list: x is not a token id"),
+        ("--prompt_ids=1,2,x", "--prompt_ids=1,2,x: not a file, and as a list of token ids: x is not a token id"),
         ("--prompt_ids=1,10", "--prompt_ids: 10 is not a token of the checkpoint, which has 10"),
         ("--stop_ids=2,end", "--stop_ids: end is not a token id"),
         ("--text_ids=5", "--text_ids: at least 2 tokens are wanted"),

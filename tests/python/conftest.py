@@ -14,7 +14,7 @@ import pytest
 import roofbench
 
 ROOT = Path(__file__).resolve().parents[2]
-# One process of one case takes a fifth of a second, and does so beside other tests.
+# One process of one case takes a fifth of a second, also while other tests run.
 TIMEOUT = 600
 
 Done = subprocess.CompletedProcess[str]

@@ -471,7 +471,7 @@ def test_memory_of_the_check_written() -> None:
 
 
 def test_harness_detected_by_the_stack() -> None:
-    """What the last of the samples returned is checked, not a call that looks like one."""
+    """The check takes the result of the last sample, not that of a call that looks like one."""
 
     def cheat(a: Floats, b: Floats) -> Floats:
         names = [frame.f_code.co_name for frame in _frames()]
@@ -517,7 +517,7 @@ def test_state_of_the_process_changed(act: Callable[[], Any], undo: Callable[[],
 
 @pytest.mark.parametrize(("function", "times"), [(product, 10**6), (lambda a, b: None, 1000)], ids=["work", "nothing"])
 def test_faster_than_every_roof(function: Callable[..., Any], times: int) -> None:
-    """In few samples, too, and beside other programs. The samples are kept."""
+    """Also in few samples, and while other programs run. The samples are kept."""
     work = roofbench.work.matmul(times * _SIZE, _SIZE, _SIZE, "fp32")
     result = roofbench.measure(function, *_inputs(), work=work, **_FEW)
     assert re.fullmatch(r"the case ran at \S+ times the highest rate of the .+ roof in this run, .+", result.failure)

@@ -235,7 +235,7 @@ def test_a_hang_ends_at_its_limit_and_the_run_goes_on(families: Callable[..., An
                 time.sleep(3600)
             left = [pid for pid in pids.read_text().split() if runs(pid)]
             if left:
-                raise RuntimeError(f"left behind: {left}")
+                raise RuntimeError(f"still running: {left}")
             return roofbench.Case(sum, [1, 2])
     """
     done = families(text, *QUICKLY, "--timeout=15", "--json=out.json")
@@ -246,7 +246,7 @@ def test_a_hang_ends_at_its_limit_and_the_run_goes_on(families: Callable[..., An
     ]
 
 
-# Its second case waits until the test lets it go on; each build leaves a line.
+# Its second case waits until the test lets it continue; each build leaves a line.
 WAITS = """
     import os, pathlib, time
     import roofbench

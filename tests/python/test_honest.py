@@ -318,7 +318,7 @@ def test_close_to_the_roof() -> None:
 
 @pytest.mark.skipif((os.cpu_count() or 1) > 16, reason="starts eight programs for each processor")
 def test_beside_many_programs() -> None:
-    """What they leave of a roof is none."""
+    """They leave too little of the processor to measure a roof."""
     x = _floats(1 << 16)
     loop = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
     loops = [subprocess.Popen(loop, stdout=subprocess.PIPE) for _ in range(8 * (os.cpu_count() or 1))]

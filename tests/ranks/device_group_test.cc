@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kPart = 3;
 
-// Of a device without memory.
+// A tensor on a device without memory.
 at::Tensor OnDevice(int64_t elements) { return at::empty({elements}, at::TensorOptions(at::kMeta)); }
 
 // Counts the calls of rank 1 of 4, and does nothing.

@@ -83,7 +83,7 @@ struct WithoutTurn {
 };
 
 // Exchanges tensors of any device in copies on the host. `turn`, which the calling thread holds, is not held while it
-// waits for other ranks. What is not asked for on the stream is in memory when it has been waited for, and not before.
+// waits for other ranks. Unless asked for on the stream, a result is in memory only after the wait.
 class ThroughHost : public RecordingBackend {
  public:
   static constexpr char kWaited[] = "waited";  // among what was asked

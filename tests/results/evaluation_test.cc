@@ -34,7 +34,7 @@ TEST(ModelRatios, AreKnownOnlyWhereArithmeticBinds) {
   EXPECT_THAT(ModelRatios(gauge, TwoChunks()), IsEmpty());
 }
 
-// Reads memory at 10 GB/s, and is sampled in chunks whose steps take a second each, beside probes of these rates.
+// Reads memory at 10 GB/s, and is sampled in chunks whose steps take a second each, between probes of these rates.
 Outcome Reading(double bytes, const std::vector<double>& probed) {
   Outcome outcome;
   outcome.cost = workload::InOperands({.bytes_read = bytes});

@@ -325,7 +325,7 @@ def test_a_machine_that_is_taken_away_loses_nothing(
     assert lent.call(taken_away_at=None) == 0
     assert lent.reached().total() == UNITS
     repeated = lent.done() - lent.reached()
-    assert repeated.total() <= 1, "it goes on where the file ends"
+    assert repeated.total() <= 1, "it continues at the end of the file"
     assert {step["status"] for step in machine.result()["steps"]} == {"passed"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/test --all on a machine of stand-ins: what runs beside the tests, and what it reports of it."""
+"""tools/test --all on a machine of stand-ins: what runs with the tests, and its report."""
 
 from __future__ import annotations
 

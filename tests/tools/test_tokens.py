@@ -49,7 +49,7 @@ def test_lines_encodes_each_line(folder: Path) -> None:
 
 
 def test_padding_and_truncation_of_the_checkpoint_are_off(folder: Path) -> None:
-    """They serve batches of a training: a prompt would silently lose its end, or get tokens that nobody wrote."""
+    """They serve batches of a training: a prompt would silently lose its end, or get tokens of other texts."""
     file = folder / "tokenizer.json"
     tokenizer = token_tool.load(file)
     tokenizer.enable_truncation(max_length=2)

@@ -56,7 +56,7 @@ class Kernel:
 
 
 def cuobjdump() -> Path:
-    """From the CUDA toolkit, or from Triton, which PyTorch's CUDA packages include."""
+    """The program from the CUDA toolkit, or from Triton, which PyTorch's CUDA packages include."""
     on_path = shutil.which("cuobjdump")
     if on_path and shutil.which("nvdisasm"):
         return Path(on_path)

@@ -49,7 +49,7 @@ class Settings:
 
 
 def pinned(ranks: int) -> list[str | Path]:
-    """What starts a command as so many ranks. Linux would put the threads of each group somewhere else."""
+    """Starts a command as so many ranks. Without pinning, Linux would place the threads of each group differently."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
     return [*launcher, Path(__file__).with_name("pinned.py")]
 
@@ -69,7 +69,7 @@ def run_ours(family: str, size: int, settings: Settings) -> tuple[float, dict[st
     axes = {"ranks": str(settings.ranks), "dtype": settings.dtype, "bytes": str(size)}
     case = "/".join([family, "impl:gloo", *(f"{name}:{value}" for name, value in axes.items())])
     flags = {
-        # Of each rank: only those that share processors divide it.
+        # Per rank: only ranks that share processors divide it.
         "threads": settings.threads,
         "allocator": settings.allocator,
         "benchmark_min_time": f"{settings.samples}x",

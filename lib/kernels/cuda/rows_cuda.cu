@@ -22,7 +22,7 @@ struct Block {
   }
 };
 
-// Of short rows, a warp. A multiprocessor holds 32 blocks: with a row in each, half of its threads would have no place.
+// A warp for each short row. A multiprocessor holds 32 blocks: a row in each would leave half of its threads unused.
 struct Warp {
   static constexpr int kMostVectors = 1;
   static constexpr int kOfBlock = 4;

@@ -42,7 +42,7 @@ absl::StatusOr<std::string> TextOf(const std::string& given) {
   // Probably a list with a typo.
   if (absl::IsNotFound(text.status()) && absl::ascii_isdigit(static_cast<unsigned char>(given.front()))) {
     if (absl::StatusOr<TokenIds> ids = ParseTokenIds("", absl::StrReplaceAll(given, {{";", ","}})); !ids.ok()) {
-      return absl::NotFoundError(StrCat("there is no such file, and as a list", ids.status().message()));
+      return absl::NotFoundError(StrCat("not a file, and as a list of token ids", ids.status().message()));
     }
     return given;
   }

@@ -244,7 +244,7 @@ def tolerance(dtypes: Sequence[str], reduction: float, given: float | None) -> f
 def difference(given: Outcome, expected: Outcome, native: Outcome, allowed: float) -> str:
     """Why what a call gave is wrong, or ""."""
     if not (expected.results or expected.mutated or expected.grads):
-        return "the reference gives nothing to compare: no array, number, changed argument or gradient"
+        return "the reference gives no array, number, changed argument or gradient to compare with"
     # A reference may return what the function leaves in an argument.
     results = given.results or (given.mutated if expected.results and not expected.mutated else [])
     why = wrong(results, expected.results, allowed, native.results)

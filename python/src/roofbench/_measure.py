@@ -82,7 +82,7 @@ class Options:
         return _core.SampleOptions(**{name: value for name, value in fields.items() if value is not None})
 
 
-# A single call, taken as the samples are: a function cannot tell its checks from its samples.
+# A single call, taken as the samples are: a function cannot distinguish its checks from its samples.
 _ONE = {"warmup_iters": 0, "exact_samples": True, "max_samples": 1, "min_samples": 1, "roof_share": 0.0}
 
 
@@ -525,7 +525,7 @@ def measure(
     inputs: gives arguments for a seed, where other values of the same kind as the given ones would not do.
     max_time, max_wall: seconds of samples, and of samples, warm-up and roof probes together. Checks come on top of
         them; where they alone take longer than max_wall, the result says so.
-    roofs: whether roofs are measured; without them there is no share.
+    roofs: whether roofs are measured; without them, the result has no share.
 
     A wrong, skipped, kept or unfinished result gives a failed Result with the reason, not an exception. TypeError and
     ValueError are for arguments that cannot be measured.

@@ -167,7 +167,7 @@ TEST_P(PlantedFaults, AreSeen) {
   EXPECT_GT(seen, 0);
 }
 
-// Of one rank: notes when exchanges begin and end.
+// A group of one rank that notes when exchanges begin and end.
 class NotingGroup final : public ranks::ForwardingGroup {
  public:
   explicit NotingGroup(std::vector<std::string>& noted) : ForwardingGroup(ranks::MakeAlone()), noted_(noted) {}

@@ -132,7 +132,7 @@ def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> 
 
 
 def _pace(case: Case, others: Sequence[Case]) -> float:
-    """The case's own roof, or memory's next to the `others`; nan: unknown."""
+    """The rate of the case's own roof, or the median memory roof of the `others`; nan: unknown."""
     if not others:
         return roof_rate(case.counters)[0]
     rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]

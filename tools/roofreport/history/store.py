@@ -61,7 +61,7 @@ class Counters(Mapping[str, float]):
 
 
 def _found_run(connection: Connection, document: Document) -> int | None:
-    """The run that this file is of, if it is there: from this file, or from the other one of the same process."""
+    """The run of this file, if it was added before: from this file, or from the other file of the same process."""
     digest, content = documents.digests(document)
     runs = tables.runs.c
     same = connection.execute(select(runs.id).where(runs.digest == digest)).scalar()
@@ -232,7 +232,7 @@ class Store:
         ]
 
     def series(self, metric: str = TIME.name, pattern: str = "*") -> list[Series]:
-        """By case, in the order of their names. A case that was never measured has its series of the time."""
+        """Sorted by case. A case without this metric, because no run measured it, has a series of the time instead."""
         found = [series for series in self.history(metric) if fnmatchcase(series.case, pattern)]
         return sorted(found, key=lambda series: (series.case, series.machine.label, series.toolchain.label, series.key))
 

@@ -70,7 +70,7 @@ Histories = Mapping[str, Mapping[Series, Sequence[Night]]]  # by metric
 def by_night(
     history: Mapping[Series, Sequence[Reading]], runs: Sequence[Run], metric: Metric
 ) -> dict[Series, list[Night]]:
-    """`runs`: all of the history, oldest first."""
+    """Joins the processes of each night. `runs`: those of the whole history, oldest first."""
     found: dict[Series, list[Night]] = {}
     for group in nightly_runs.grouped(history, runs, metric):
         firsts = [group.first_run(number) for number in range(group.count)]

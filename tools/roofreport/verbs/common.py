@@ -75,7 +75,7 @@ def write(path: Path, text: str) -> None:
 
 
 def append_lines(path: Path, text: str) -> None:
-    """All of them or none. Makes the folder, too."""
+    """Appends all of the lines or none. Makes the folder if it is missing."""
     with files.writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with files.followed(path).open("a+b", buffering=0) as file:

@@ -22,7 +22,7 @@ HWY_NOINLINE void Rows(const Rope<T>& work, Range range) {
   for (int64_t row = range.begin; row < range.end; ++row) {
     const T* x = work.x + row * work.x_stride;
     T* y = work.y + row * work.y_stride;
-    // What is streamed comes from memory; the processor's own prefetchers stop at the end of a page.
+    // Streamed rows come from memory; the processor's own prefetchers stop at the end of a page.
     for (const T* next = x; kStream && next < x + work.cols; next += kLineBytes / sizeof(T)) {
       __builtin_prefetch(reinterpret_cast<const char*>(next) + 4096, 0, 2);
     }

@@ -84,7 +84,7 @@ const night = (() => {
     const count = shapes.reduce((sum, shape) => sum + shape[0], 0);
     dom.fill("samples-said", shapes.length
       ? `${count} samples${shapes.length > 1 ? ` of ${shapes.length} processes` : ""}, ${units.shown(low, "s")} to ${units.shown(high, "s")}`
-      : "There is no journal, which would contain the samples.");
+      : "The night has no journal, so its samples are missing.");
     dom.find("samples").hidden = !shapes.length;
     if (shapes.length) await charts.draw("samples", histograms(shapes, "s"));
   };

@@ -41,7 +41,7 @@ const units = (() => {
   };
   const day = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 10);
   const moment = (milliseconds) => `${new Date(milliseconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-  /** Of the finite ones; null without any. */
+  /** The median of the finite values; null without any. */
   const median = (values) => {
     const sorted = values.filter(Number.isFinite).sort((x, y) => x - y), middle = sorted.length >> 1;
     if (!sorted.length) return null;
