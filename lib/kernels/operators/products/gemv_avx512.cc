@@ -191,55 +191,81 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   }
 }
 
-// Multiplies one tile: 16 rows, each summed in its own lane.
-template <int64_t kGroup>
-ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
+// Multiplies kTiles tiles, `distance` bytes apart, which share the loads of x: 16 rows each, summed in lanes of their
+// own.
+template <int64_t kGroup, int kTiles, bool kFetches>
+ROOFBENCH_TARGET_AVX512_VNNI inline void TilesInt4(const std::byte* tile, int64_t distance, const FixedPoint& x,
+                                                   int64_t k, __m512 (&totals)[kTiles]) {
   const __m512i zeros_only = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000));
   const int8_t* high = x.high.data()->values;
   const int8_t* low = x.low.data()->values;
   const int32_t* sum_of_x = x.group_sums.data();
   const float* float_sum = x.group_floats.data();
-  __m512 total = _mm512_setzero_ps();
+#pragma GCC unroll 2
+  for (__m512& total : totals) total = _mm512_setzero_ps();
   for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
     const int64_t groups = std::min(FixedPoint::kBlock, k - begin) / kGroup;
-    __m512 in_block = _mm512_setzero_ps();
+    __m512 in_block[kTiles] = {};
     for (int64_t g = 0; g < groups; ++g, ++sum_of_x, ++float_sum) {
-      // The scale applies to q - 8.
-      ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
-      ByteSums second = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-      avx512::FetchStream(tile);
-      const __m512i scale_zero = _mm512_loadu_si512(tile);
+      ByteSums first[kTiles];
+      ByteSums second[kTiles];
+      __m512i scale_zero[kTiles];
+#pragma GCC unroll 2
+      for (int t = 0; t < kTiles; ++t) {
+        // The scale applies to q - 8.
+        first[t] = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
+        second[t] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        if constexpr (kFetches) avx512::FetchStream(tile + t * distance);
+        scale_zero[t] = _mm512_loadu_si512(tile + t * distance);
+      }
       tile += kLineBytes;
 #pragma GCC unroll 16
       for (int64_t word = 0; word < kGroup / 8; ++word) {
-        avx512::FetchStream(tile);
-        const avx512::Int4Halves halves = avx512::HalvesOf(_mm512_loadu_si512(tile));
-        first.upper = _mm512_dpbusd_epi32(first.upper, halves.lower, avx512::BroadcastFour(high));
-        first.lower = _mm512_dpbusd_epi32(first.lower, halves.lower, avx512::BroadcastFour(low));
-        second.upper = _mm512_dpbusd_epi32(second.upper, halves.upper, avx512::BroadcastFour(high + 4));
-        second.lower = _mm512_dpbusd_epi32(second.lower, halves.upper, avx512::BroadcastFour(low + 4));
+#pragma GCC unroll 2
+        for (int t = 0; t < kTiles; ++t) {
+          if constexpr (kFetches) avx512::FetchStream(tile + t * distance);
+          const avx512::Int4Halves halves = avx512::HalvesOf(_mm512_loadu_si512(tile + t * distance));
+          first[t].upper = _mm512_dpbusd_epi32(first[t].upper, halves.lower, avx512::BroadcastFour(high));
+          first[t].lower = _mm512_dpbusd_epi32(first[t].lower, halves.lower, avx512::BroadcastFour(low));
+          second[t].upper = _mm512_dpbusd_epi32(second[t].upper, halves.upper, avx512::BroadcastFour(high + 4));
+          second[t].lower = _mm512_dpbusd_epi32(second[t].lower, halves.upper, avx512::BroadcastFour(low + 4));
+        }
         tile += kLineBytes;
         high += 8;
         low += 8;
       }
-      const __m512i upper = _mm512_add_epi32(first.upper, second.upper);
-      const __m512i lower = _mm512_add_epi32(first.lower, second.lower);
-      const __m512 exact = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower));
-      const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(scale_zero, 16));
-      const __m512 zero = _mm512_castsi512_ps(_mm512_and_si512(scale_zero, zeros_only));
-      in_block = _mm512_fmadd_ps(exact, scale, in_block);
-      in_block = _mm512_fmadd_ps(zero, _mm512_set1_ps(*float_sum), in_block);
+#pragma GCC unroll 2
+      for (int t = 0; t < kTiles; ++t) {
+        const __m512i upper = _mm512_add_epi32(first[t].upper, second[t].upper);
+        const __m512i lower = _mm512_add_epi32(first[t].lower, second[t].lower);
+        const __m512 exact = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower));
+        const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(scale_zero[t], 16));
+        const __m512 zero = _mm512_castsi512_ps(_mm512_and_si512(scale_zero[t], zeros_only));
+        in_block[t] = _mm512_fmadd_ps(exact, scale, in_block[t]);
+        in_block[t] = _mm512_fmadd_ps(zero, _mm512_set1_ps(*float_sum), in_block[t]);
+      }
     }
-    total = _mm512_fmadd_ps(in_block, _mm512_set1_ps(x.scales[block]), total);
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t) {
+      totals[t] = _mm512_fmadd_ps(in_block[t], _mm512_set1_ps(x.scales[block]), totals[t]);
+    }
   }
-  return total;
 }
 
-template <int64_t kGroup>
-ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
-  for (int64_t row = rows.begin; row < rows.end; row += kInt4TileRows, y += kInt4TileRows) {
-    const std::byte* const tile = weight.data + row / kInt4TileRows * Int4TileBytes(weight.k, kGroup);
-    _mm512_mask_storeu_ps(y, avx512::Mask16(rows.end - row), TileInt4<kGroup>(tile, x, weight.k));
+// Tiles from `begin` on, `stride` tiles apart, with the results of their rows.
+template <int64_t kGroup, int kTiles, bool kFetches>
+ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows,
+                                           Range tiles, int64_t stride) {
+  const int64_t bytes = Int4TileBytes(weight.k, kGroup);
+  const std::byte* const first = weight.data + rows.begin / kInt4TileRows * bytes;
+  for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+    __m512 totals[kTiles];
+    TilesInt4<kGroup, kTiles, kFetches>(first + tile * bytes, stride * bytes, x, weight.k, totals);
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t) {
+      const int64_t row = (tile + t * stride) * kInt4TileRows;
+      _mm512_mask_storeu_ps(y + row, avx512::Mask16(rows.size() - row), totals[t]);
+    }
   }
 }
 
@@ -424,6 +450,28 @@ ROOFBENCH_TARGET_AVX512_VNNI void StreamRows(const Int8Weight& weight, const Fix
   for (int64_t i = in_streams; i < rows.size(); ++i) DotRows<1, 4, kFetches>(weight, rows.begin + i, 1, x, y + i);
 }
 
+template <int kStreams, int64_t kGroup>
+void StreamTiles(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
+  const int64_t tiles = Int4Tiles(rows.size());
+  const int64_t stride = tiles / kStreams;
+  TileRows<kGroup, kStreams, kStreams == 1>(weight, x, y, rows, {0, stride}, stride);
+  TileRows<kGroup, 1, true>(weight, x, y, rows, {stride * kStreams, tiles}, 1);
+}
+
+template <int kStreams>
+void StreamRows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
+  switch (weight.group) {
+    case 32:
+      return StreamTiles<kStreams, 32>(weight, x, y, rows);
+    case 64:
+      return StreamTiles<kStreams, 64>(weight, x, y, rows);
+    case 128:
+      return StreamTiles<kStreams, 128>(weight, x, y, rows);
+    default:
+      return StreamTiles<kStreams, 256>(weight, x, y, rows);
+  }
+}
+
 }  // namespace
 
 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows) {
@@ -469,16 +517,10 @@ void Avx512FewStreams(const Int8Weight& weight, const FixedPoint& x, float* y, R
 }
 
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
-  switch (weight.group) {
-    case 32:
-      return RowsInt4<32>(weight, x, y, rows);
-    case 64:
-      return RowsInt4<64>(weight, x, y, rows);
-    case 128:
-      return RowsInt4<128>(weight, x, y, rows);
-    default:
-      return RowsInt4<256>(weight, x, y, rows);
-  }
+  StreamRows<1>(weight, x, y, rows);
+}
+void Avx512FewStreams(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
+  StreamRows<kFewRowStreams>(weight, x, y, rows);
 }
 
 ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y,

@@ -64,6 +64,7 @@ bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
 void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512FewStreams(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
+void Avx512FewStreams(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
 // For several vectors, from 2 to kMostVectors; as those of bf16.
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                    Range rows, const FetchPlan& fetch);

@@ -309,7 +309,8 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const LlmInt8Activations& x = *work.activations;
   const LlmInt8Variant& variant = BestVariant<kVariants>()();
   const bool packs = variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
-  const int64_t width = packs ? kInt8PanelRows : kInt8BlockRows;
+  const int64_t few_rows = x.m() == 1 && x.outliers().empty() ? kInt8LongBlockRows : kInt8BlockRows;
+  const int64_t width = packs ? kInt8PanelRows : few_rows;
   const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
   Scratch& scratch = t_scratch;
   if (packs) scratch.panel.resize(Size(kInt8PanelRows * Padded(weight.k) / kLineBytes));

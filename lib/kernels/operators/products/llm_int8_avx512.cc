@@ -63,7 +63,7 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float thresho
 
 // Multiplies rows row + r · step of the weight with rows x_row + c of x, 64 columns at a time. Each line of either is
 // loaded once.
-template <int kRows, int kOfX>
+template <int kRows, int kOfX, bool kFetches>
 ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t row, int64_t step, int64_t x_row) {
   const int64_t k = block.k;
   const int8_t* const w = block.w + row * k;
@@ -78,7 +78,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const int8_t* const line = w + r * step * k + i;
-      avx512::PrefetchL2(line + kAhead);
+      if constexpr (kFetches) avx512::PrefetchL2(line + kAhead);
       const __m512i weights = avx512::Unsigned(_mm512_loadu_si512(line));
 #pragma GCC unroll 8
       for (int c = 0; c < kOfX; ++c) avx512::AddDot(sums[r][c], weights, of_x[c]);
@@ -105,19 +105,25 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
 }
 
 // Each stream of the weight is a contiguous share of the rows: adjacent short rows would all end at once and restart
-// elsewhere.
-template <int kOfX>
+// elsewhere. As many as there are registers for, or two without prefetches (see kFewStreams).
+template <int kOfX, bool kFew>
 ROOFBENCH_TARGET_AVX512_VNNI void DotRows(const Int8Block& block, int64_t x_row) {
-  constexpr int kStreams = kOfX == 1 ? 8 : 4;  // as many as there are registers for
+  constexpr int kMostStreams = kOfX == 1 ? 8 : 4;
+  constexpr int kStreams = kFew ? 2 : kMostStreams;
   const int64_t step = block.rows / kStreams;
-  for (int64_t i = 0; i < step; ++i) DotTile<kStreams, kOfX>(block, i, step, x_row);
-  for (int64_t i = step * kStreams; i < block.rows; ++i) DotTile<1, kOfX>(block, i, 1, x_row);
+  for (int64_t i = 0; i < step; ++i) DotTile<kStreams, kOfX, !kFew>(block, i, step, x_row);
+  for (int64_t i = step * kStreams; i < block.rows; ++i) DotTile<1, kOfX, true>(block, i, 1, x_row);
+}
+
+template <bool kFew>
+void FewRowsInStreams(const Int8Block& block) {
+  constexpr void (*kByCount[])(const Int8Block&, int64_t) = {DotRows<1, kFew>, DotRows<2, kFew>, DotRows<3, kFew>,
+                                                             DotRows<4, kFew>, DotRows<5, kFew>, DotRows<6, kFew>};
+  InGroups(block, std::size(kByCount), kByCount);
 }
 
 void FewRows(const Int8Block& block) {
-  constexpr void (*kByCount[])(const Int8Block&, int64_t) = {DotRows<1>, DotRows<2>, DotRows<3>,
-                                                             DotRows<4>, DotRows<5>, DotRows<6>};
-  InGroups(block, std::size(kByCount), kByCount);
+  IsaHas(kFewStreams) ? FewRowsInStreams<true>(block) : FewRowsInStreams<false>(block);
 }
 
 // [k / 4, 32 rows, 4] unsigned: a vector holds four columns of 16 rows, the order in which the instruction sums them.

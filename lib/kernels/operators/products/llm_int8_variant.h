@@ -14,6 +14,8 @@ namespace roofbench::kernels {
 // Rows of a weight whose products with few rows of x are computed before they are dequantized: kInt8PanelRows where
 // there are many.
 inline constexpr int64_t kInt8BlockRows = 64;
+// As many make the streams of a single row's product long.
+inline constexpr int64_t kInt8LongBlockRows = 1024;
 
 // products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
 struct Int8Block {

@@ -164,8 +164,8 @@ TYPED_TEST(GemvTest, StreamsDoNotChangeResults) {
   using Out = typename TypeParam::Y;
   // Rows of more than one chunk, and some that remain; of bf16 also enough for the fewest streams.
   constexpr bool kLong = std::is_same_v<typename TypeParam::Weight, Bf16Weight>;
-  for (const int64_t k : {96, kLong ? 60000 : 1056}) {
-    const Matrix<typename TypeParam::Weight> matrix(1, 150, k);
+  for (const auto& [n, k] : {std::pair(1110, 96), std::pair(150, kLong ? 60000 : 1056)}) {
+    const Matrix<typename TypeParam::Weight> matrix(1, n, k);
     const auto x = this->Vectors(matrix.weight);
     const std::vector<Out> few = Product<Out>(matrix.weight, x.data(), 1);
     const LimitIsa limit(~uint32_t{kFewStreams});
@@ -243,7 +243,8 @@ TYPED_TEST(SpecialWeightTest, InfinitiesAndNansReachTheirRowAlone) {
 
 TEST(GemvInt4, EveryGroupLength) {
   for (const int64_t group : {32, 64, 128, 256}) {
-    RunAndExpectRight<float>(Matrix<Int4Weight>(1, 21, 1280, group).weight, Normal<Bf16>(1280, 1));
+    // Tiles for two streams of each thread, and one that remains.
+    RunAndExpectRight<float>(Matrix<Int4Weight>(1, 85, 1280, group).weight, Normal<Bf16>(1280, 1));
   }
 }
 
