@@ -7,8 +7,6 @@
 namespace roofbench::kernels {
 namespace {
 
-constexpr int64_t kGroupBytes = 4;  // of a row of w, which a product takes at once
-
 using StoreRow = void (*)(const float* sums, Bf16* y);
 
 void StorePortably(const float* sums, Bf16* y) { std::transform(sums, sums + kTileColumns, y, ToBf16); }
@@ -25,6 +23,35 @@ constexpr IsaVariant<StoreRow> kStores[] = {
     {kAvx512Bf16, StoreByAvx512},
 #endif
     {0, StorePortably},
+};
+
+using Transpose = void (*)(const std::byte* from, int64_t row_stride, std::byte* to);
+
+void TransposePortably(const std::byte* from, int64_t row_stride, std::byte* to) {
+  constexpr int64_t kWord = kTileRowBytes / kTileColumns;
+  for (int64_t i = 0; i < kTileRows; ++i) {
+    for (int64_t j = 0; j < kTileColumns; ++j) {
+      std::memcpy(to + j * kTileRowBytes + i * kWord, from + i * row_stride + j * kWord, kWord);
+    }
+  }
+}
+
+#if ROOFBENCH_X86
+ROOFBENCH_TARGET_AVX512 void TransposeByAvx512(const std::byte* from, int64_t row_stride, std::byte* to) {
+  __m512i rows[kTileRows];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kTileRows; ++i) rows[i] = _mm512_loadu_si512(from + i * row_stride);
+  avx512::Transpose(rows);
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kTileRows; ++i) _mm512_storeu_si512(to + i * kTileRowBytes, rows[i]);
+}
+#endif
+
+constexpr IsaVariant<Transpose> kTransposes[] = {
+#if ROOFBENCH_X86
+    {kAvx512, TransposeByAvx512},
+#endif
+    {0, TransposePortably},
 };
 
 void ClearPanel(std::byte* panel, int64_t steps) {
@@ -49,23 +76,40 @@ void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t 
   }
 }
 
-void PackTileWeights(const std::byte* w, int64_t n, int64_t row_bytes, std::byte* panels, const ParallelFor& parallel) {
+void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_bytes, std::byte* panels,
+                     const ParallelFor& parallel) {
   const int64_t steps = TileSteps(row_bytes);
-  parallel(CeilDiv(n, kPanelRows), [&](Range range) {
-    for (int64_t index = range.begin; index < range.end; ++index) {
-      std::byte* const panel = panels + index * steps * kPanelStepBytes;
-      ClearPanel(panel, steps);
-      for (int64_t row = index * kPanelRows; row < std::min(n, (index + 1) * kPanelRows); ++row) {
-        std::byte* const tile = panel + row % kPanelRows / kTileColumns * kTileBytes;
-        for (int64_t at = 0; at < row_bytes; at += kGroupBytes) {
-          const int64_t group = at % kTileRowBytes / kGroupBytes;
-          std::memcpy(
-              tile + at / kTileRowBytes * kPanelStepBytes + group * kTileRowBytes + row % kTileColumns * kGroupBytes,
-              w + row * row_bytes + at, static_cast<std::size_t>(std::min(kGroupBytes, row_bytes - at)));
+  const Transpose transpose = BestVariant<kTransposes>();
+  parallel(CeilDiv(rows, kPanelRows) * 2, [&](Range range) {
+    for (int64_t half = range.begin; half < range.end; ++half) {
+      const int64_t row = half * kTileColumns;
+      std::byte* to = panels + half / 2 * steps * kPanelStepBytes + half % 2 * kTileBytes;
+      for (int64_t at = 0; at < row_bytes; at += kTileRowBytes, to += kPanelStepBytes) {
+        const std::byte* const from = w + row * row_bytes + at;
+        const int64_t bytes = std::min<int64_t>(kTileRowBytes, row_bytes - at);
+        if (row + kTileColumns <= rows && bytes == kTileRowBytes) {
+          transpose(from, row_bytes, to);
+          continue;
         }
+        alignas(kTileRowBytes) std::array<std::byte, kTileBytes> whole = {};
+        for (int64_t i = 0; row + i < rows && i < kTileColumns; ++i) {
+          std::memcpy(whole.data() + i * kTileRowBytes, from + i * row_bytes, static_cast<std::size_t>(bytes));
+        }
+        transpose(whole.data(), kTileRowBytes, to);
       }
     }
   });
+}
+
+void TransposeTile(const std::byte* from, int64_t row_stride, std::byte* to) {
+  BestVariant<kTransposes>()(from, row_stride, to);
+}
+
+const TileLinearKernels* TileLinearKernelsHere() {
+#if ROOFBENCH_X86
+  if (HasTiles(TileProduct::kBf16)) return &kTileLinearKernels<HardwareTiles>;
+#endif
+  return nullptr;
 }
 
 }  // namespace roofbench::kernels

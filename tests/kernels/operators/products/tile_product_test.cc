@@ -45,11 +45,11 @@ void ExpectProduct(const Shape& shape, const ParallelFor& parallel) {
   const int64_t row_bytes = shape.k * static_cast<int64_t>(sizeof(x[0]));
   // Packing has to write every byte.
   std::vector<std::byte> packed(Size(PanelBytes(shape.n, TileSteps(row_bytes))), std::byte{0x7f});
-  PackTileWeights(std::as_bytes(std::span(w)).data(), shape.n, row_bytes, packed.data(), parallel);
+  PackTileColumns(std::as_bytes(std::span(w)).data(), shape.n, row_bytes, packed.data(), parallel);
   std::vector<TileResult<kProduct>> y(Size(shape.m * shape.n) + 1);
   const auto beyond = y.back();
   const TiledProduct<Tiles, kProduct> product = {
-      .x = x.data(), .w = packed.data(), .y = y.data(), .m = shape.m, .n = shape.n, .k = shape.k};
+      .x = x.data(), .w = packed.data(), .output = {y.data(), shape.n}, .m = shape.m, .n = shape.n, .k = shape.k};
   product(parallel);
   for (int64_t i = 0; i < shape.m; ++i) {
     for (int64_t j = 0; j < shape.n; ++j) {
@@ -96,6 +96,95 @@ TEST(TileProduct, HardwareEqualsPlainLoops) {
 #if ROOFBENCH_X86
   if (!HasTiles(TileProduct::kBf16) || !HasTiles(TileProduct::kInt8)) GTEST_SKIP() << "this processor has no AMX";
   ExpectProducts<HardwareTiles>();
+#else
+  GTEST_SKIP() << "tiles are of x86";
+#endif
+}
+
+// A number of rows of x that fills no, some and all tiles and panels; rows and elements of w that are multiples of
+// nothing, and of everything.
+constexpr Shape kLinears[] = {{1, 1, 1},    {1, 40, 70},  {15, 33, 31},  {16, 16, 32},  {17, 31, 97}, {31, 65, 63},
+                              {32, 32, 64}, {33, 17, 33}, {48, 50, 515}, {65, 20, 550}, {17, 290, 35}};
+
+struct LinearOperands {
+  explicit LinearOperands(const Shape& shape)
+      : x(Size(shape.m * shape.k)), w(Size(shape.n * shape.k)), bias(Size(shape.n)) {
+    SplitMix64 random;
+    for (std::vector<Bf16>* operand : {&x, &w, &bias}) {
+      std::ranges::generate(*operand, [&] { return Draw<TileProduct::kBf16>(random); });
+    }
+    const int64_t row_bytes = shape.k * static_cast<int64_t>(sizeof(Bf16));
+    packed.assign(Size(PanelBytes(shape.m, TileSteps(row_bytes))), std::byte{0x7f});
+    PackTileColumns(std::as_bytes(std::span(x)).data(), shape.m, row_bytes, packed.data(), SerialFor());
+  }
+  std::vector<Bf16> x, w, bias;
+  std::vector<std::byte> packed;
+};
+
+template <typename Y>
+void ExpectLinear(const Shape& shape, const LinearOperands& in, bool has_bias, const std::vector<Y>& y, Range columns) {
+  for (int64_t i = 0; i < shape.m; ++i) {
+    for (int64_t j = columns.begin; j < columns.end; ++j) {
+      double exact = has_bias ? ToFloat(in.bias[Size(j)]) : 0;
+      double norm = std::abs(exact);
+      for (int64_t c = 0; c < shape.k; ++c) {
+        const double term = double{ToFloat(in.x[Size(i * shape.k + c)])} * ToFloat(in.w[Size(j * shape.k + c)]);
+        exact += term;
+        norm += std::abs(term);
+      }
+      ExpectClose(y[Size(i * shape.n + j)], exact, kRounding<Y>, norm * 0x1p-20 / kRounding<Y>,
+                  [&] { return testing::Message() << i << ", " << j; });
+    }
+  }
+}
+
+template <typename Tiles>
+void ExpectLinears() {
+  const ThreadPool pool(3);
+  for (const Shape& shape : kLinears) {
+    SCOPED_TRACE(testing::Message() << shape.m << " x " << shape.n << " x " << shape.k);
+    const LinearOperands in(shape);
+    for (const bool has_bias : {false, true}) {
+      std::vector<Bf16> y(Size(shape.m * shape.n) + 1);
+      y.back() = ToBf16(7);
+      kTileLinearKernels<Tiles>.run({.x = in.packed.data(),
+                                     .w = in.w.data(),
+                                     .bias = has_bias ? in.bias.data() : nullptr,
+                                     .y = y.data(),
+                                     .m = shape.m,
+                                     .n = shape.n,
+                                     .k = shape.k},
+                                    pool);
+      ExpectLinear(shape, in, has_bias, y, {0, shape.n});
+      EXPECT_EQ(ToFloat(y.back()), 7);
+    }
+    // From any column on; the others stay.
+    constexpr float kOther = 7;
+    std::vector<float> y(Size(shape.m * shape.n), kOther);
+    const Range columns = {shape.n / 3, shape.n - shape.n / 5};
+    kTileLinearKernels<Tiles>.run_columns(
+        {.x = in.packed.data(), .w = in.w.data(), .y = y.data(), .m = shape.m, .n = shape.n, .k = shape.k}, columns);
+    ExpectLinear(shape, in, false, y, columns);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const auto column = static_cast<int64_t>(i) % shape.n;
+      if (column < columns.begin || column >= columns.end) {
+        EXPECT_EQ(y[i], kOther) << i;
+      }
+    }
+  }
+}
+
+TEST(TileLinear, EmulatedEqualsPlainLoops) {
+  OnEveryIsa([] { ExpectLinears<EmulatedTiles>(); });
+}
+
+TEST(TileLinear, HardwareEqualsPlainLoops) {
+  const TileLinearKernels* const here = TileLinearKernelsHere();
+  EXPECT_EQ(here != nullptr, HasTiles(TileProduct::kBf16));
+#if ROOFBENCH_X86
+  if (here == nullptr) GTEST_SKIP() << "this processor has no AMX";
+  EXPECT_EQ(here, &kTileLinearKernels<HardwareTiles>);
+  ExpectLinears<HardwareTiles>();
 #else
   GTEST_SKIP() << "tiles are of x86";
 #endif
