@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <limits>
 #include <memory>
 
 #include "benchmarks/macro/language_model.h"
@@ -74,6 +76,14 @@ GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& preci
   return more;
 }
 
+// The products by tiles in the last step.
+void DescribeTiles(std::function<int64_t()> products, Case& built) {
+  built.figures.emplace_back("tile_products", [products = std::move(products)] {
+    const int64_t count = products();
+    return count > 0 ? static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
+  });
+}
+
 struct Prefill {
   LoadedDecoder loaded;
   StepPhases phases;
@@ -114,6 +124,7 @@ const Registration kPrefill =
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
+          DescribeTiles([o] { return o->loaded.decoder->TileProducts(); }, built);
           o->phases.Describe(built);
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
           DescribeSharedStep(
@@ -206,6 +217,7 @@ const Registration kDecode =
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
+          DescribeTiles([o] { return o->loaded.decoder->TileProducts(); }, built);
           o->phases.Describe(built);
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at.With(kParallelAxis, kNotParallel))

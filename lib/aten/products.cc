@@ -15,6 +15,7 @@
 
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/products/weights.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench {
 
@@ -31,6 +32,30 @@ at::Tensor OnednnPack(const at::Tensor& weight, int64_t m) {
   static const auto pack =
       c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_reorder_linear_weight", "").typed<Signature>();
   return pack.call(weight, c10::SymInt(m));
+}
+
+at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weight,
+                                     const std::optional<at::Tensor>& bias, const kernels::ParallelFor& parallel_for) {
+  const observe::Range kernel("roofbench::linear by tiles");
+  const at::Tensor rows = x.contiguous();
+  const at::Tensor w = weight.contiguous();
+  const at::Tensor added = bias && bias->defined() ? bias->contiguous() : at::Tensor();
+  const int64_t row_bytes = x.size(1) * x.element_size();
+  const int64_t bytes = kernels::PanelBytes(x.size(0), kernels::TileSteps(row_bytes));
+  if (!packed_.defined() || packed_.numel() < bytes) packed_ = at::empty({bytes}, at::kByte);
+  auto* const packed = static_cast<std::byte*>(packed_.mutable_data_ptr());
+  kernels::PackTileColumns(static_cast<const std::byte*>(rows.const_data_ptr()), x.size(0), row_bytes, packed,
+                           parallel_for);
+  at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
+  tiles_->run({.x = packed,
+               .w = Elements<kernels::Bf16>(w),
+               .bias = added.defined() ? Elements<kernels::Bf16>(added) : nullptr,
+               .y = Elements<kernels::Bf16>(y),
+               .m = x.size(0),
+               .n = w.size(0),
+               .k = x.size(1)},
+              parallel_for);
+  return y;
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's products beyond at::mm: oneDNN's linear layer, and weights in int8 and int4.
+// Products beyond at::mm: LibTorch's by oneDNN and of weights in int8 and int4, and ours by tiles on tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench {
@@ -18,6 +19,24 @@ at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight,
 
 // The weight in oneDNN's preferred layout for `m` rows of x: an opaque tensor for OnednnLinear. Throws likewise.
 at::Tensor OnednnPack(const at::Tensor& weight, int64_t m);
+
+// at::linear in bf16 by tiles, from kLeastTileLinearRows rows on.
+class LinearByTiles {
+ public:
+  explicit LinearByTiles(const kernels::TileLinearKernels* tiles) : tiles_(tiles) {}
+
+  static bool Takes(const at::Tensor& x) {
+    return x.scalar_type() == at::kBFloat16 && x.size(0) >= kernels::kLeastTileLinearRows;
+  }
+
+  // x[m,k] · weight[n,k]ᵀ (+ bias[n]).
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                        const kernels::ParallelFor& parallel_for);
+
+ private:
+  const kernels::TileLinearKernels* tiles_;
+  at::Tensor packed_;  // x, kept from product to product
+};
 
 // Unchecked requirements of at::_weight_int8pack_mm, LibTorch's product of int8 weights with 16-bit vectors. It reads
 // 16 columns at a time, past the end of a row, by loads that fault at an unaligned address.

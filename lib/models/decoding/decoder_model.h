@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/decoder_weights.h"
 #include "lib/models/decoding/kv_cache.h"
 #include "lib/models/decoding/llm_int8.h"
@@ -54,6 +55,8 @@ class DecoderModel {
   // The mean number of outlier columns in the LLM.int8() products of the last Append or AppendOne; nullopt if there are
   // none, or if a GPU does not report it to the host.
   virtual std::optional<double> OutlierColumns() const { return std::nullopt; }
+  // The products of the last call that our kernels computed by tiles.
+  virtual int64_t TileProducts() const { return 0; }
   // Uses `product` for int8 weights and the vectors that it supports, in decoders by LibTorch's operations.
   virtual void MultiplyInt8By(Int8Product /*product*/) {}
 
@@ -82,11 +85,12 @@ class DecoderModel {
 class ForwardHooks;
 ForwardHooks& NoHooks();
 
-// The capacity of a decoder.
+// The capacity of a decoder, and the tiles of the native one.
 struct DecoderRoom {
   int64_t batch = 1;     // sequences
   int64_t capacity = 1;  // tokens of each
   int64_t piece = 1;     // tokens of each that AppendAll reads in one step
+  const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
 };
 
 // By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights and the hooks must outlive it.

@@ -250,7 +250,7 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
     const at::Tensor y = int8_product_(rows, matrix.weight[expert], matrix.scale[expert]);
     if (y.defined()) return y.view(shape);
   }
-  return matrix.Apply(rows, expert, threshold, marker_, tally).view(shape);
+  return matrix.Apply(rows, expert, threshold, marker_, tally, linear_).view(shape);
 }
 
 at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert,
@@ -274,7 +274,12 @@ at::Tensor EagerDecoder::AddBias(const at::Tensor& y, const at::Tensor& bias) co
 }
 
 at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {
-  return SplitHeads(AddBias(Linear(layer.qkv, x), layer.qkv_bias), n_.heads + 2 * n_.kv_heads);
+  const int64_t heads = n_.heads + 2 * n_.kv_heads;
+  if (!linear_ || !layer.qkv.IsPlain()) return SplitHeads(AddBias(Linear(layer.qkv, x), layer.qkv_bias), heads);
+  std::optional<at::Tensor> bias;
+  if (layer.qkv_bias.defined()) bias = layer.qkv_bias.to(x.scalar_type());
+  const at::Tensor y = linear_(x.reshape({-1, layer.qkv.columns}), layer.qkv.weight[0], bias);
+  return SplitHeads(y.view({x.size(0), x.size(1), layer.qkv.rows}), heads);
 }
 
 at::Tensor EagerDecoder::WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const {

@@ -73,6 +73,9 @@ class EagerDecoder : public DecoderModel {
   // Replaces LibTorch's operations by our kernels for products of integers. The threads must outlive this.
   void MultiplyIntegersOn(const kernels::ParallelFor& threads) { int8_threads_ = &threads; }
 
+  // Replaces at::linear for weights in the type of vectors, or dequantized to it.
+  void MultiplyBy(LinearFunction linear) { linear_ = std::move(linear); }
+
   const KvCache* keys_and_values() const override { return &cache_; }
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
@@ -169,6 +172,7 @@ class EagerDecoder : public DecoderModel {
   PromptFunction attend_prompt_;
   ForwardHooks* hooks_ = nullptr;  // the weights are the whole model's
   const kernels::ParallelFor* int8_threads_ = nullptr;
+  LinearFunction linear_;  // nullptr: at::linear
   mutable QuantizedVectors quantized_;
   mutable LlmInt8Tally tally_;  // of the last call
   Int8Product int8_product_;

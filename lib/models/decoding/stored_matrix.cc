@@ -20,6 +20,7 @@
 #include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/observe/ranges.h"
+#include "lib/workload/models/decoder.h"
 
 namespace roofbench::models {
 namespace {
@@ -54,10 +55,9 @@ at::Tensor Int4Words(const at::Tensor& bytes, int64_t columns, int64_t group) {
 // a GPU the launches of blocks would take longer than the product.
 template <typename Product>
 at::Tensor ByBlocks(const StoredMatrix& matrix, Product product) {
-  constexpr int64_t kBlockElements = int64_t{1} << 22;
   constexpr int64_t kGrain = kernels::kInt4TileRows;
   if (!matrix.weight.is_cpu()) return product(0, matrix.rows);
-  const int64_t block = std::max(kGrain, kBlockElements / matrix.columns / kGrain * kGrain);
+  const int64_t block = std::max(kGrain, workload::kDequantizedElements / matrix.columns / kGrain * kGrain);
   std::vector<at::Tensor> blocks;
   for (int64_t first = 0; first < matrix.rows; first += block) {
     blocks.push_back(product(first, std::min(block, matrix.rows - first)));
@@ -246,7 +246,10 @@ template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::LlmInt8Acti
                                              kernels::Range) const;
 
 at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker,
-                               LlmInt8Tally* tally) const {
+                               LlmInt8Tally* tally, const LinearFunction& linear) const {
+  const auto multiply = [&](const at::Tensor& vectors, const at::Tensor& weights) {
+    return linear ? linear(vectors, weights, std::nullopt) : at::linear(vectors, weights);
+  };
   if (MultipliesIntegers()) {
     if (format == WeightFormat::kInt4) return ApplyRounded(x, expert);
     return LlmInt8Linear(x, {weight[expert], scale[expert], Steps()}, Threshold(threshold), marker, tally);
@@ -262,14 +265,14 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         if (x.scalar_type() == at::kHalf) return at::linear(x, Dequantized(expert, first, count, at::kHalf));
         // Integers up to 128 and numbers of e4m3 are exact in bf16; the fp32 scales follow.
         const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
-        return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
+        return multiply(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });
     case WeightFormat::kInt4:
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
-        return at::linear(x, Dequantized(expert, first, count, x.scalar_type()));
+        return multiply(x, Dequantized(expert, first, count, x.scalar_type()));
       });
     default:
-      return at::linear(x, weight[expert]);
+      return multiply(x, weight[expert]);
   }
 }
 

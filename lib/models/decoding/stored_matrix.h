@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +29,10 @@ struct ModelPart {
 // other into `to`.
 void CopyPart(const at::Tensor& from, int64_t dimension, const std::vector<int64_t>& sizes, const ModelPart& part,
               const at::Tensor& to);
+
+// As at::linear: x [tokens, columns] · weight [rows, columns]ᵀ (+ bias [rows]).
+using LinearFunction =
+    std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias)>;
 
 // `experts` matrices [rows, columns], one after another (one, in a dense model).
 //   fp32, bf16, fp16: weight [experts, rows, columns]
@@ -70,6 +76,8 @@ struct StoredMatrix {
   // `count` rows from `first` on (int4: a multiple of 16) as products use them, in fp32 or `type`.
   at::Tensor Dequantized(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
 
+  // Whether the weights are in the type of vectors.
+  bool IsPlain() const { return format == workload::UnquantizedFormat(format); }
   // Whether products multiply integers by integers, and their outlier threshold if the model's is `threshold`.
   bool MultipliesIntegers() const { return format == workload::WeightFormat::kLlmInt8 || int8_activations; }
   double Threshold(double threshold) const { return format == workload::WeightFormat::kLlmInt8 ? threshold : 0; }
@@ -85,9 +93,9 @@ struct StoredMatrix {
   void MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activations& x, Y* y, kernels::Range range) const;
 
   // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`,
-  // `marker` and `tally`: see LlmInt8Linear.
+  // `marker` and `tally`: see LlmInt8Linear; `linear` replaces at::linear, by weights in x's type.
   at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker = nullptr,
-                   LlmInt8Tally* tally = nullptr) const;
+                   LlmInt8Tally* tally = nullptr, const LinearFunction& linear = nullptr) const;
 
   // The reference for Apply: everything in fp32.
   at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder by our kernels. A prompt uses our attention, our products of integers and LibTorch's other products. One
-// or a few tokens of each sequence are one parallel region, without allocations, with four barriers in each layer.
+// The decoder by our kernels. A prompt uses our attention, our products of integers, by tiles also those in bf16, and
+// LibTorch's other products. One or a few tokens of each sequence are one parallel region, without allocations, with
+// four barriers in each layer.
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
+#include "lib/aten/products.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -50,7 +53,8 @@ class NativeDecoder final : public DecoderModel {
         products_({.products = n_.layers * (2 + 2 * n_.experts) + 1,
                    .vectors = n_.tokens,
                    .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim})},
-                  weights.storage.outlier_threshold, threads),
+                  weights.storage.outlier_threshold, room.tiles, threads),
+        by_tiles_(room.tiles),
         final_norm_(Fp32(weights.final_norm)),
         logits_(at::zeros({n_.tokens, n_.vocab}, at::kFloat)),
         residual_(n_.tokens, n_.d, static_cast<float>(weights.config.rms_epsilon), threads,
@@ -68,6 +72,13 @@ class NativeDecoder final : public DecoderModel {
       return prompt_attention_(q, k, v, pool_);
     });
     eager_.MultiplyIntegersOn(pool_);
+    if (room.tiles != nullptr) {
+      eager_.MultiplyBy([this](const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+        if (!LinearByTiles::Takes(x)) return at::linear(x, weight, bias);
+        ++tile_products_;
+        return by_tiles_(x, weight, bias, pool_);
+      });
+    }
     for (const LayerWeights& layer : weights.layers) {
       const auto from = LayerVectors(layer);
       const auto to = LayerVectors(vectors_.emplace_back());
@@ -81,7 +92,7 @@ class NativeDecoder final : public DecoderModel {
     }
   }
 
-  const at::Tensor& Append(const at::Tensor& tokens) override { return products_.Restart(), eager_.Append(tokens); }
+  const at::Tensor& Append(const at::Tensor& tokens) override { return Restart(), eager_.Append(tokens); }
 
   const at::Tensor& AppendOne(const at::Tensor& tokens) override {
     SetAll(1);
@@ -89,14 +100,14 @@ class NativeDecoder final : public DecoderModel {
   }
 
   at::Tensor AppendAll(const at::Tensor& tokens) override {
-    if (tokens.numel() > n_.tokens) return products_.Restart(), eager_.AppendAll(tokens);
+    if (tokens.numel() > n_.tokens) return Restart(), eager_.AppendAll(tokens);
     SetAll(tokens.size(1));
     return AppendSet(tokens).view({batch_, each_, n_.vocab});
   }
 
   const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
     if (std::ranges::any_of(pieces, [](const Piece& piece) { return piece.tokens > 1; })) {
-      products_.Restart();
+      Restart();
       return eager_.AppendTo(pieces, tokens);
     }
     cache().Check(pieces, tokens.numel());
@@ -109,6 +120,7 @@ class NativeDecoder final : public DecoderModel {
   std::optional<double> OutlierColumns() const override {
     return products_.tally().products > 0 ? products_.tally().Mean() : eager_.OutlierColumns();
   }
+  int64_t TileProducts() const override { return products_.tile_products() + tile_products_; }
   const KvCache* keys_and_values() const override { return eager_.keys_and_values(); }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
@@ -129,6 +141,11 @@ class NativeDecoder final : public DecoderModel {
     return weight.defined() ? weight.to(at::kFloat).contiguous() : weight;
   }
   KvCache& cache() { return eager_.cache(); }
+  // Before each call.
+  void Restart() {
+    products_.Restart();
+    tile_products_ = 0;
+  }
   // The number of tokens in the step.
   int64_t active() const { return static_cast<int64_t>(sequences_.size()) * each_; }
 
@@ -143,7 +160,7 @@ class NativeDecoder final : public DecoderModel {
   // each_ tokens of each of sequences_, at its own length.
   const at::Tensor& AppendSet(const at::Tensor& tokens) {
     for (const int64_t i : sequences_) cache().CheckRoom(cache().lengths[Size(i)], each_);
-    products_.Restart();
+    Restart();
     pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Step(worker, ids); });
     if (component_) component_(DecoderComponent::kWait);  // for the end of the region
     if (lost_) std::rethrow_exception(std::exchange(lost_, nullptr));
@@ -319,14 +336,14 @@ class NativeDecoder final : public DecoderModel {
       float* const y = gate_up_.data() + begin * 2 * n_.ff;
       const RegionProduct<T> product{
           .matrix = layer.gate_up, .expert = expert, .x = VectorsOf(expert, s), .m = count, .y = y};
-      const kernels::LlmInt8Activations& quantized = products_.Quantize(worker, product);
+      const kernels::LlmInt8Activations& quantized = products_.Prepare(worker, product);
       s.columns.clear();
       const auto multiply = [&](Range columns) {
         products_.Multiply(worker, product, quantized, columns);
         products_.Multiply(worker, product, quantized, {n_.ff + columns.begin, n_.ff + columns.end});
         s.columns.push_back(columns);
       };
-      products_.Divide(worker, layer.gate_up, n_.ff, multiply);
+      products_.Divide(worker, product, n_.ff, multiply);
       End(worker, DecoderComponent::kGateUp);
       for (const Range columns : s.columns) {
         for (int64_t i = 0; i < count; ++i) {
@@ -375,6 +392,8 @@ class NativeDecoder final : public DecoderModel {
   const float embedding_scale_ = static_cast<float>(weights_.EmbeddingScale());
   PromptAttention prompt_attention_;
   RegionProducts<T> products_;
+  LinearByTiles by_tiles_;     // of prompts
+  int64_t tile_products_ = 0;  // of the last prompt
   // The vectors of layers in fp32, which our kernels read.
   std::vector<LayerWeights> vectors_;  // without the matrices
   at::Tensor final_norm_;

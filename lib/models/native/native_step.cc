@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/native/native_step.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -94,21 +96,27 @@ int64_t RowGrain(const StoredMatrix& matrix) {
 }
 
 template <typename T>
-RegionProducts<T>::RegionProducts(const Sizes& sizes, double outlier_threshold, int threads)
-    : outlier_threshold_(outlier_threshold), shares_(sizes.products), scratch_(Size(threads)) {
+RegionProducts<T>::RegionProducts(const Sizes& sizes, double outlier_threshold, const kernels::TileLinearKernels* tiles,
+                                  int threads)
+    : outlier_threshold_(outlier_threshold), tiles_(tiles), shares_(sizes.products), scratch_(Size(threads)) {
   for (Scratch& s : scratch_) s.quantized = {sizes.vectors, sizes.widest};
+  if (tiles == nullptr || sizes.vectors < kernels::kLeastTileLinearRows) return;
+  const int64_t steps = kernels::TileSteps(sizes.widest * int64_t{sizeof(T)});
+  for (Scratch& s : scratch_) s.packed = at::empty({kernels::PanelBytes(sizes.vectors, steps)}, at::kByte);
 }
 
 template <typename T>
 void RegionProducts<T>::Restart() {
   shares_.Restart();
   tally_ = {};
+  tile_products_ = 0;
   for (Scratch& s : scratch_) s.product = 0;
 }
 
 template <typename T>
-const kernels::LlmInt8Activations& RegionProducts<T>::Quantize(const Worker& worker, const RegionProduct<T>& work) {
-  kernels::LlmInt8Activations& made = scratch_[Size(worker.index())].quantized;
+const kernels::LlmInt8Activations& RegionProducts<T>::Prepare(const Worker& worker, const RegionProduct<T>& work) {
+  Scratch& own = scratch_[Size(worker.index())];
+  kernels::LlmInt8Activations& made = own.quantized;
   if constexpr (std::is_same_v<T, Bf16>) {
     const StoredMatrix& matrix = work.matrix;
     if (matrix.MultipliesIntegers()) {
@@ -120,6 +128,11 @@ const kernels::LlmInt8Activations& RegionProducts<T>::Quantize(const Worker& wor
       Mark(worker, LlmInt8Stage::kSelect);
       made.Quantize(work.x, kernels::SerialFor(), matrix.SummedGroup());
       Mark(worker, LlmInt8Stage::kQuantize);
+    }
+    if (TakesTiles(work)) {
+      kernels::PackTileColumns(reinterpret_cast<const std::byte*>(work.x), work.m, matrix.columns * int64_t{sizeof(T)},
+                               own.Packed(), kernels::SerialFor());
+      if (worker.index() == 0) ++tile_products_;
     }
   }
   return made;
@@ -135,6 +148,15 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
       matrix.MultiplyIntegers(work.expert, quantized, work.y, rows);
       return Mark(worker, LlmInt8Stage::kProduct);
     }
+    if (TakesTiles(work)) {
+      return tiles_->run_columns({.x = scratch_[Size(worker.index())].Packed(),
+                                  .w = Elements<T>(matrix.weight) + work.expert * matrix.rows * matrix.columns,
+                                  .y = work.y,
+                                  .m = work.m,
+                                  .n = matrix.rows,
+                                  .k = matrix.columns},
+                                 rows);
+    }
     if (matrix.format == WeightFormat::kInt8) {
       const kernels::Int8Weight first{Elements<int8_t>(matrix.weight), Elements<float>(matrix.scale), matrix.rows,
                                       matrix.columns};
@@ -146,15 +168,17 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
 }
 
 template <typename T>
-void RegionProducts<T>::Divide(const Worker& worker, const StoredMatrix& matrix, int64_t rows,
+void RegionProducts<T>::Divide(const Worker& worker, const RegionProduct<T>& work, int64_t rows,
                                kernels::FunctionRef<void(Range)> body, bool evenly) {
+  const StoredMatrix& matrix = work.matrix;
+  const int64_t grain = TakesTiles(work) ? kernels::kPanelRows : RowGrain(matrix);
   const int64_t product = scratch_[Size(worker.index())].product++;
   // The stages of LLM.int8() are reported for each piece, so their number must not vary.
-  if (evenly || matrix.format == WeightFormat::kLlmInt8) return body(worker.Own(rows, RowGrain(matrix)));
+  if (evenly || matrix.format == WeightFormat::kLlmInt8) return body(worker.Own(rows, grain));
   constexpr int64_t kLeastBytes = 1 << 16;  // take microseconds
   const int64_t row_bytes = matrix.nbytes() / (matrix.experts * rows);
   const int64_t least = std::max<int64_t>(1, kLeastBytes / std::max<int64_t>(1, row_bytes));
-  shares_.Divide(worker, product, rows, RowGrain(matrix), least, body);
+  shares_.Divide(worker, product, rows, grain, least, body);
 }
 
 template class RegionProducts<float>;

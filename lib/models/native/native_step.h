@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -88,7 +89,8 @@ class RegionProducts {
     int64_t vectors = 0;   // the largest m of a product
     int64_t widest = 0;    // the longest vector
   };
-  RegionProducts(const Sizes& sizes, double outlier_threshold, int threads);
+  // `tiles`: nullptr where there are none.
+  RegionProducts(const Sizes& sizes, double outlier_threshold, const kernels::TileLinearKernels* tiles, int threads);
 
   // See DecoderModel.
   void ObserveStages(LlmInt8Marker marker) { marker_ = std::move(marker); }
@@ -97,34 +99,38 @@ class RegionProducts {
   void Restart();
   // The quantized products of the last region and their outlier columns.
   const LlmInt8Tally& tally() const { return tally_; }
+  // Its products by tiles.
+  int64_t tile_products() const { return tile_products_; }
 
-  // The thread's quantized copy of x, if the matrix's format needs one; valid until its next call.
-  const kernels::LlmInt8Activations& Quantize(const kernels::Worker& worker, const RegionProduct<T>& work);
+  // Makes the thread's copy of x, quantized or for tiles, if the product needs one; valid until its next call.
+  const kernels::LlmInt8Activations& Prepare(const kernels::Worker& worker, const RegionProduct<T>& work);
 
-  // Computes y[:, rows] on the calling thread. `quantized`: the copy of x.
+  // Computes y[:, rows] on the calling thread. `quantized`: by Prepare.
   void Multiply(const kernels::Worker& worker, const RegionProduct<T>& work,
                 const kernels::LlmInt8Activations& quantized, kernels::Range rows);
 
   // Calls body(Range) for this thread's share of a matrix's rows, or of `rows` pieces with equally many rows. `evenly`:
   // the thread gets the same share every time.
-  void Divide(const kernels::Worker& worker, const StoredMatrix& matrix, int64_t rows,
+  void Divide(const kernels::Worker& worker, const RegionProduct<T>& work, int64_t rows,
               kernels::FunctionRef<void(kernels::Range)> body, bool evenly = false);
 
   // Computes this thread's rows of a product, and calls then(Range) for each piece of them.
   template <typename Then>
   void Run(const kernels::Worker& worker, const RegionProduct<T>& work, Then then, bool evenly = false) {
-    const kernels::LlmInt8Activations& quantized = Quantize(worker, work);
+    const kernels::LlmInt8Activations& quantized = Prepare(worker, work);
     const auto body = [&](kernels::Range rows) {
       Multiply(worker, work, quantized, rows);
       then(rows);
     };
-    Divide(worker, work.matrix, work.matrix.rows, body, evenly);
+    Divide(worker, work, work.matrix.rows, body, evenly);
   }
 
  private:
   // The memory of a thread.
   struct Scratch {
     kernels::LlmInt8Activations quantized;
+    at::Tensor packed = {};  // for tiles
+    std::byte* Packed() const { return static_cast<std::byte*>(packed.mutable_data_ptr()); }
     int64_t product = 0;  // products divided in this region
   };
 
@@ -133,9 +139,16 @@ class RegionProducts {
     if (marker_ && worker.index() == 0) marker_(stage);
   }
 
+  bool TakesTiles(const RegionProduct<T>& work) const {
+    return tiles_ != nullptr && work.matrix.format == workload::WeightFormat::kBf16 &&
+           work.m >= kernels::kLeastTileLinearRows;
+  }
+
   const double outlier_threshold_;
+  const kernels::TileLinearKernels* const tiles_;
   LlmInt8Marker marker_;
   LlmInt8Tally tally_;
+  int64_t tile_products_ = 0;
   kernels::RowShares shares_;
   std::vector<Scratch> scratch_;
 };

@@ -291,6 +291,89 @@ TEST(NativeDecoder, RefusesWeightsInFp8) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("fp8; the eager decoder does"));
 }
 
+// The native decoder by tiles, which are emulated here.
+constexpr const kernels::TileLinearKernels* kEmulated = &kernels::kTileLinearKernels<kernels::EmulatedTiles>;
+
+class DecoderByTiles : public testing::TestWithParam<Variant> {
+ protected:
+  DecoderByTiles() : generator_(at::detail::createCPUGenerator(3)), weights_(WeightsOf(GetParam())) {
+    if (GetParam().has_all) FillVectors(weights_, generator_);
+  }
+  std::unique_ptr<DecoderModel> Make(int64_t batch, int64_t piece) {
+    return MakeDecoder("native", weights_,
+                       {.batch = batch, .capacity = kTokens + kNew, .piece = piece, .tiles = kEmulated}, 2)
+        .value();
+  }
+  at::Tensor Tokens(int64_t batch, int64_t n) { return at::randint(0, 96, {batch, n}, generator_, at::kLong); }
+  int64_t Layers() const { return static_cast<int64_t>(weights_.layers.size()); }
+
+  static constexpr int64_t kTokens = 37;  // of prompts
+  static constexpr int64_t kNew = 64;
+  const at::NoGradGuard no_grad_;
+  at::Generator generator_;
+  DecoderWeights weights_;
+};
+
+TEST_P(DecoderByTiles, ReadsPrompts) {
+  const at::Tensor tokens = Tokens(2, kTokens);
+  EagerDecoder exact(weights_, 2, kTokens, Arithmetic::kExact);
+  EagerDecoder eager(weights_, 2, kTokens);
+  const auto tiled = Make(2, 1);
+  const at::Tensor expected = exact.Append(tokens);
+  EXPECT_LT(Off(tiled->Append(tokens), expected), 1.2 * Off(eager.Append(tokens), expected));
+  if (!weights_.config.shape.IsMixture()) {
+    EXPECT_EQ(tiled->TileProducts(), 4 * Layers()) << "of the head only two rows are needed";
+  }
+  EXPECT_GT(tiled->TileProducts(), Layers());
+  tiled->AppendOne(tokens.select(1, 0).contiguous());
+  EXPECT_EQ(tiled->TileProducts(), 0);
+}
+
+TEST_P(DecoderByTiles, TakesStepsOfManyTokens) {
+  constexpr int64_t kBatch = 9;
+  constexpr int64_t kPiece = 4;
+  EagerDecoder exact(weights_, kBatch, kTokens, Arithmetic::kExact);
+  EagerDecoder eager(weights_, kBatch, kTokens);
+  const auto tiled = Make(kBatch, kPiece);
+  const at::Tensor prompt = Tokens(kBatch, 6);
+  for (DecoderModel* one : {static_cast<DecoderModel*>(&exact), static_cast<DecoderModel*>(&eager), tiled.get()}) {
+    one->Append(prompt);
+  }
+  const at::Tensor piece = Tokens(kBatch, kPiece);
+  const at::Tensor expected = exact.AppendAll(piece);
+  EXPECT_LT(Off(tiled->AppendAll(piece), expected), 1.2 * Off(eager.AppendAll(piece), expected));
+  const bool is_bf16 = GetParam().format == WeightFormat::kBf16;
+  if (!weights_.config.shape.IsMixture()) {
+    EXPECT_EQ(tiled->TileProducts(), is_bf16 ? 4 * Layers() + 1 : 0);
+  }
+}
+
+// As they choose tokens, in the order in which they are sure.
+TEST_P(DecoderByTiles, ChoosesTheTokensOfEager) {
+  const at::Tensor prompt = Tokens(1, kTokens);
+  EagerDecoder eager(weights_, 1, kTokens + kNew);
+  const auto tiled = Make(1, 1);
+  at::Tensor expected = eager.Append(prompt);
+  at::Tensor found = tiled->Append(prompt);
+  for (int64_t i = 0; i < kNew; ++i) {
+    const at::Tensor next = expected.argmax(-1);
+    const at::Tensor chosen = found.argmax(-1);
+    // Where they differ, eager's two candidates are as close as roundings.
+    const double lost = (expected[0][next[0]] - expected[0][chosen[0]]).item<double>();
+    EXPECT_LE(lost, 0.03 * expected.square().mean().sqrt().item<double>()) << i;
+    expected = eager.AppendOne(next);
+    found = tiled->AppendOne(next);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DecoderByTiles,
+                         testing::Values(Variant{"native", "tiny_llama", WeightFormat::kBf16},
+                                         Variant{"native", "tiny_llama", WeightFormat::kBf16, /*has_all=*/true},
+                                         Variant{"native", "tiny_mixtral", WeightFormat::kBf16},
+                                         Variant{"native", "tiny_llama", WeightFormat::kInt8},
+                                         Variant{"native", "tiny_llama", WeightFormat::kInt4}),
+                         [](const auto& instance) { return NameOf(instance.param); });
+
 constexpr int64_t kCapacity = 24;
 constexpr int64_t kPiece = 4;
 
