@@ -349,43 +349,6 @@ TEST_P(DividedDecoders, AFaultOfOneRankIsFoundOnAll) {
   });
 }
 
-TEST(CasesThatRanksShare, SayWhyTheyAreRefused) {
-  const CpuDevice device(1);
-  const AxisValues decoder = {
-      {"impl", "native"}, {"model", "tiny_llama"}, {"precision", "int4"}, {"depth", "6"}, {"ranks", "2"}};
-  const struct {
-    const char* family;
-    AxisValues values;
-    const char* says;
-  } rows[] = {
-      {"decode", {{"parallel", "tensor"}, {"group", "32"}}, ""},
-      {"decode", {{"parallel", "none"}}, "parallel:none is one process"},
-      {"decode",
-       {{"parallel", "tensor"}, {"impl", "compiled"}, {"precision", "fp32"}},
-       "which impl:compiled does not support"},
-      {"decode", {{"parallel", "tensor"}, {"ranks", "4"}}, "cannot divide the model's 2 heads of keys"},
-      {"decode",
-       {{"parallel", "tensor"}, {"group", "64"}},
-       "divided among 2 ranks: int4 in groups of 64 cannot hold rows of 96"},
-      {"mlp", {{"parallel", "fsdp"}}, ""},
-      {"mlp", {{"parallel", "fsdp"}, {"bucket_mib", "4"}}, "parallel:fsdp has no buckets of bucket_mib"},
-      {"mlp", {{"parallel", "fsdp"}, {"dtype", "bf16_autocast"}}, "parallel:fsdp takes dtype:fp32 alone"},
-      {"mlp", {{"parallel", "zero1"}}, "the state of an optimizer, which mlp has not"},
-      {"mlp", {{"parallel", "tensor"}, {"layers", "5"}}, "parallel:tensor divides pairs of layers, and d by 2"},
-      {"mlp", {{"parallel", "tensor"}, {"layers", "4"}, {"d", "65"}}, "pairs of layers, and d by 2"},
-      {"train_step", {{"parallel", "ddp_flat"}}, ""},
-      {"train_step", {{"parallel", "ddp_flat"}, {"pass", "forward"}}, "parallel: needs pass:step"},
-  };
-  for (const auto& row : rows) {
-    AxisValues all = row.family == std::string("decode") ? decoder : AxisValues{{"impl", "eager"}, {"ranks", "2"}};
-    all.insert(all.end(), row.values.begin(), row.values.end());
-    const PlannedCase planned = CaseAt(row.family, all);
-    const std::string refusal(planned.family->SupportOf(planned.point, device).message());
-    EXPECT_THAT(refusal, HasSubstr(row.says)) << planned.name;
-    EXPECT_EQ(refusal.empty(), *row.says == '\0') << planned.name;
-  }
-}
-
 TEST(CollectivesOfOneRank, NeedTheRanksOfTheirName) {
   const absl::Status status = StatusOf(CaseAt("all_reduce", {{"ranks", "2"}, {"bytes", "48"}}), ranks::MakeAlone(), 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors on the command line, in the environment and on the disk: each is refused with a line that names the cause and
-// a remedy, and existing files survive. Each row is a run of Main in a child process.
+// a remedy, and existing files survive: each row is a run of Main in a child process. Cases that cannot be built say
+// why.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -20,8 +21,10 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "lib/device/cpu_device.h"
 #include "lib/gbench/main.h"
 #include "tests/base/temp_folder.h"
+#include "tests/benchmarks/every_case.h"
 
 namespace roofbench {
 namespace {
@@ -263,6 +266,60 @@ TEST(Refusals, OfFiles) {
                                          "--threads=1"};
   for (const Bad& bad : table) ExpectRefused(bad, tiny, files);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+// Values that are valid one by one and not together: the case is skipped with this reason.
+TEST(Refusals, OfCases) {
+  const CpuDevice device(1);
+  const struct {
+    const char* family;
+    AxisValues values;
+    const char* says;
+  } rows[] = {
+      {"decode", {{"impl", "eager"}, {"precision", "int8"}, {"keep", "o_proj"}}, ""},
+      {"decode", {{"impl", "eager"}, {"precision", "bf16"}, {"keep", "o_proj"}}, "precision:bf16 quantizes none"},
+      {"decode",
+       {{"impl", "eager"}, {"precision", "int8"}, {"keep", "lm_head"}, {"head", "quantized"}},
+       "keep:lm_head and head:quantized ask for two different heads"},
+      {"decode",
+       {{"impl", "eager"}, {"precision", "llm_int8"}, {"keep", "o_proj+lm_head"}},
+       "leave lm_head out of keep"},
+      {"decode",
+       {{"impl", "eager"}, {"precision", "llm_int8"}, {"activations", "int8"}},
+       "for int8 and int4 weights, not for llm_int8"},
+      {"decode",
+       {{"impl", "eager"}, {"precision", "bf16"}, {"activations", "fp16"}},
+       "for quantized weights, as weights in fp16 have them; not for bf16"},
+      {"decode",
+       {{"impl", "native"}, {"precision", "int4"}, {"group", "32"}, {"parallel", "tensor"}, {"ranks", "2"}},
+       ""},
+      {"decode",
+       {{"impl", "native"}, {"precision", "int4"}, {"group", "64"}, {"parallel", "tensor"}, {"ranks", "2"}},
+       "divided among 2 ranks: int4 in groups of 64 cannot hold rows of 96"},
+      {"decode",
+       {{"impl", "native"}, {"precision", "int8"}, {"parallel", "tensor"}, {"ranks", "4"}},
+       "cannot divide the model's 2 heads of keys"},
+      {"decode",
+       {{"impl", "compiled"}, {"precision", "fp32"}, {"parallel", "tensor"}, {"ranks", "2"}},
+       "which impl:compiled does not support"},
+      {"decode", {{"impl", "native"}, {"precision", "int8"}, {"ranks", "2"}}, "parallel:none is one process"},
+      {"mlp", {{"parallel", "fsdp"}, {"ranks", "2"}}, ""},
+      {"mlp", {{"parallel", "fsdp"}, {"bucket_mib", "4"}}, "parallel:fsdp has no buckets of bucket_mib"},
+      {"mlp", {{"parallel", "fsdp"}, {"dtype", "bf16_autocast"}}, "parallel:fsdp takes dtype:fp32 alone"},
+      {"mlp", {{"parallel", "zero1"}}, "the state of an optimizer, which mlp has not"},
+      {"mlp", {{"parallel", "tensor"}, {"ranks", "2"}, {"layers", "5"}}, "divides pairs of layers, and d by 2"},
+      {"mlp", {{"parallel", "tensor"}, {"ranks", "2"}, {"d", "65"}}, "divides pairs of layers, and d by 2"},
+      {"train_step", {{"parallel", "ddp_flat"}, {"ranks", "2"}}, ""},
+      {"train_step", {{"parallel", "ddp_flat"}, {"pass", "forward"}}, "parallel: needs pass:step"},
+  };
+  for (const auto& row : rows) {
+    AxisValues values = row.values;
+    if (row.family == std::string("decode")) values.insert(values.end(), {{"model", "tiny_llama"}, {"depth", "6"}});
+    const PlannedCase planned = CaseAt(row.family, values);
+    const std::string refusal(planned.family->SupportOf(planned.point, device).message());
+    EXPECT_THAT(refusal, HasSubstr(row.says)) << planned.name;
+    EXPECT_EQ(refusal.empty(), *row.says == '\0') << planned.name;
+  }
 }
 
 }  // namespace

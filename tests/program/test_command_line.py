@@ -33,26 +33,6 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
         assert listed.stdout
 
 
-# Storage that does not exist, or that another choice of axes names already: a skipped case with a reason.
-@pytest.mark.parametrize(
-    ("axes", "why"),
-    [
-        ("precision=bf16 keep=o_proj", "precision:bf16 quantizes none"),
-        ("precision=int8 keep=lm_head head=quantized", "keep:lm_head and head:quantized ask for two different heads"),
-        ("precision=llm_int8 keep=o_proj+lm_head", "leave lm_head out of keep"),
-        ("precision=llm_int8 activations=int8", "for int8 and int4 weights, not for llm_int8"),
-        ("precision=bf16 activations=fp16", "for quantized weights, as weights in fp16 have them; not for bf16"),
-    ],
-)
-def test_impossible_storage_is_skipped(run: Run, axes: str, why: str) -> None:
-    chosen = [f"--axis=decode.{axis}" for axis in ("impl=eager", "model=tiny_llama", "depth=8", *axes.split())]
-    done = run("--benchmark_filter=^decode/", "--benchmark_format=json", *chosen)
-    cases = json.loads(done.stdout)["benchmarks"]
-    assert cases
-    for case in cases:
-        assert why in case["error_message"], case
-
-
 # A terminal signals the whole group, `timeout` the program and then its group: that is one signal.
 @pytest.mark.parametrize(
     ("number", "receivers"),
