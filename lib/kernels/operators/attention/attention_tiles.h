@@ -43,7 +43,7 @@ void MultiplyAttentionPanel(const PanelProduct& panel) {
 template <typename Tiles>
 AttentionVariant<Bf16> TiledAttentionVariant() {
   AttentionVariant<Bf16> variant = avx512::Bf16AttentionVariant();
-  variant.rows_at_once = 2 * kTileRows;
+  variant.rows_at_once = int64_t{2} * kTileRows;
   variant.steps_at_once = kTileColumns;
   variant.product = MultiplyAttentionPanel<Tiles>;
   variant.begin_products = [] { attention_tiles<Tiles>.emplace(); };
