@@ -208,6 +208,7 @@ namespace roofbench::kernels {
 // L2 cache where the rows are long. Rows usually lie a multiple of 4 KiB apart, so that all lines at one column share a
 // set of the L1 cache, which has eight ways: groups of four filled it, and were up to a seventh slower. Meanwhile the
 // group after the next is fetched into the L2 cache, and the next from there into the L1 shortly before it is summed.
+// bf16 rows that fit into the L1 cache together with weight and bias are faster one by one.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace avx512 {
@@ -226,6 +227,8 @@ inline constexpr bool kCenters = requires(Work work) {
 
 constexpr int kGroup = 3;
 constexpr int64_t kNearBytes = 1024;
+constexpr int64_t kAheadBytes = 16384;
+constexpr int64_t kCacheBytes = 49152;  // a usual first level
 
 struct Sums {
   __m512 x;
@@ -334,6 +337,8 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
   const T* x = work.x + row * work.cols;
   const T* next = x + kRows * work.cols;
   ResultOf<Work>* y = work.y + row * work.cols;
+  // What is not streamed is probably in a cache, where fetching beyond the end of a share would take lines from others.
+  const int64_t ahead = std::max(kRows * work.cols, kStream ? kAheadBytes / static_cast<int64_t>(sizeof(T)) : 0);
   Scale scales[kRows];
   Sums sums[kRows];
   for (int r = 0; r < kRows; ++r) {
@@ -365,7 +370,7 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const T* from = next + r * work.cols + i;
-        PrefetchL2(from + kRows * work.cols);
+        PrefetchL2(from + ahead);
         Prefetch(reinterpret_cast<const char*>(from) + kNearBytes);
         Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
       }
@@ -431,7 +436,12 @@ TARGET void Groups(const Work& work, Range range) {
 
 template <bool kStream, typename Work>
 void Rows(const Work& work, Range range) {
-  const int64_t grouped = range.size() / kGroup * kGroup;
+  constexpr bool kHasBias = kCenters<Work>;
+  constexpr std::size_t kElementBytes = sizeof(ElementOf<Work>);
+  // Of a row, the next one, weight and bias. From the caches, rows with a bias are faster in groups in any case.
+  constexpr auto kColumnBytes = static_cast<int64_t>(2 * kElementBytes + (kHasBias ? 2 : 1) * sizeof(float));
+  const bool single = kElementBytes == 2 && (kStream || !kHasBias) && work.cols * kColumnBytes <= kCacheBytes;
+  const int64_t grouped = single ? 0 : range.size() / kGroup * kGroup;
   if (grouped > 0) Groups<kGroup, kStream>(work, {range.begin, range.begin + grouped});
   if (grouped < range.size()) Groups<1, kStream>(work, {range.begin + grouped, range.end});
   if constexpr (kStream) _mm_sfence();
