@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "lib/kernels/operators/products/llm_int8_tiles.h"
 #include "lib/kernels/operators/products/llm_int8_variant.h"
 #include "lib/kernels/simd/avx512.h"
 
@@ -20,27 +21,31 @@ static_assert(kInt8PanelRows == 2 * kInt4TileRows);
 template <typename Y>
 struct Int4Block {
   const std::byte* tile = nullptr;
-  const uint8_t* panel = nullptr;  // q: [k / 4, kInt8PanelRows, 4], on a line
+  const uint8_t* panel = nullptr;  // q: [k / group, panel_group / 4, kInt8PanelRows, 4], on a line
   const float* scales = nullptr;   // [k / group, 2, kInt8PanelRows]: scale, and zero - 8 · scale; on a line
   int64_t rows = 0;
   int64_t k = 0;
   int64_t group = 0;
+  int64_t panel_group = 0;    // columns of a group in a panel, zeros from `group` on
   const int8_t* x = nullptr;  // [m, stride]
   int64_t stride = 0;
   const float* x_sums = nullptr;  // [m, k / group]
   const float* x_max = nullptr;   // [m]
+  const int32_t* sums = nullptr;  // [k / group, m, kInt8PanelRows]: of each group, if they were computed before
   int64_t m = 0;
   Y* y = nullptr;
   int64_t y_stride = 0;
 };
 
-// Both products return the same numbers.
+// All products return the same numbers.
 template <typename Y>
 struct Int4Variant {
   void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of a tile
   // Unpacks one tile into its half of a panel and of the panel's scales. Null where many rows of x are treated as few.
-  void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, uint8_t* panel, float* scales) = nullptr;
-  void (*many_rows)(const Int4Block<Y>& block) = nullptr;  // of a panel
+  void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, int64_t panel_group, uint8_t* panel,
+                 float* scales) = nullptr;
+  void (*many_rows)(const Int4Block<Y>& block) = nullptr;    // of a panel
+  void (*summed_rows)(const Int4Block<Y>& block) = nullptr;  // the same from block.sums
 };
 
 constexpr int64_t kTogether = 4;  // adjacent columns of a row
@@ -49,12 +54,16 @@ constexpr int64_t kTogether = 4;  // adjacent columns of a row
 // 33 against 36, prompts of 64 and more 83 against 53).
 constexpr int64_t kManyRows = 24;
 
+// Rows of x whose groups are summed by tiles at a time.
+constexpr int64_t kSummedRows = int64_t{2} * kTileRows;
+
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
 // Buffers that a thread keeps for its next product.
 struct Scratch {
   std::vector<Line<uint8_t>> panel;
   std::vector<Line<float>> scales;
+  std::vector<Line<int32_t>> sums;
 };
 
 thread_local Scratch t_scratch;
@@ -162,8 +171,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Block<Y>& block, int64_t x_
   }
 }
 
-ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t index, int64_t half, uint8_t* panel,
-                                             float* scales) {
+ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t index, int64_t half, int64_t panel_group,
+                                             uint8_t* panel, float* scales) {
   const std::byte* tile = weight.data + index * Int4TileBytes(weight.k, weight.group);
   panel += half * kLineBytes;
   scales += half * kFloats;
@@ -179,11 +188,15 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
       _mm512_store_si512(panel, halves.lower);
       _mm512_store_si512(panel + 2 * kLineBytes, halves.upper);
     }
+    for (int64_t i = weight.group; i < panel_group; i += 4, panel += 2 * kLineBytes) {
+      _mm512_store_si512(panel, _mm512_setzero_si512());
+    }
   }
 }
 
-// Multiplies the panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent.
-template <int kOfX, typename Y>
+// Multiplies the panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent. If
+// kIsSummed, the products of each group are summed already.
+template <bool kIsSummed, int kOfX, typename Y>
 ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x_row) {
   const int8_t* x = block.x + x_row * block.stride;
   const uint8_t* panel = block.panel;
@@ -196,7 +209,15 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
   for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt8PanelRows) {
     __m512i sums[kOfX][2];
     Clear(sums);
-    for (int64_t i = 0; i < block.group; i += 4, panel += 2 * kLineBytes, x += 4) {
+    if constexpr (kIsSummed) {
+      const int32_t* const from = block.sums + (g * block.m + x_row) * kInt8PanelRows;
+#pragma GCC unroll 6
+      for (int c = 0; c < kOfX; ++c) {
+        sums[c][0] = _mm512_load_si512(from + c * kInt8PanelRows);
+        sums[c][1] = _mm512_load_si512(from + c * kInt8PanelRows + kFloats);
+      }
+    }
+    for (int64_t i = 0; !kIsSummed && i < block.group; i += 4, panel += 2 * kLineBytes, x += 4) {
       const __m512i low = _mm512_load_si512(panel);
       const __m512i high = _mm512_load_si512(panel + kLineBytes);
 #pragma GCC unroll 6
@@ -206,6 +227,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
         AddDot(sums[c][1], high, of_x);
       }
     }
+    panel += (block.panel_group - block.group) * kInt8PanelRows;
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const __m512 scale = _mm512_load_ps(scales + half * kFloats);
@@ -234,10 +256,11 @@ void FewRows(const Int4Block<Y>& block) {
   InGroups(block, std::size(kByCount), kByCount);
 }
 
-template <typename Y>
+template <bool kIsSummed, typename Y>
 void ManyRows(const Int4Block<Y>& block) {
-  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {PanelRows<1, Y>, PanelRows<2, Y>, PanelRows<3, Y>,
-                                                                PanelRows<4, Y>, PanelRows<5, Y>, PanelRows<6, Y>};
+  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {PanelRows<kIsSummed, 1, Y>, PanelRows<kIsSummed, 2, Y>,
+                                                                PanelRows<kIsSummed, 3, Y>, PanelRows<kIsSummed, 4, Y>,
+                                                                PanelRows<kIsSummed, 5, Y>, PanelRows<kIsSummed, 6, Y>};
   InGroups(block, std::size(kByCount), kByCount);
 }
 
@@ -250,22 +273,58 @@ namespace {
 template <typename Y>
 constexpr IsaVariant<Int4Variant<Y>> kVariants[] = {
 #if ROOFBENCH_X86
-    {kAvx512Vnni, {.few_rows = avx512::FewRows<Y>, .unpack = avx512::UnpackTile, .many_rows = avx512::ManyRows<Y>}},
+    {kAvx512Vnni,
+     {.few_rows = avx512::FewRows<Y>,
+      .unpack = avx512::UnpackTile,
+      .many_rows = avx512::ManyRows<false, Y>,
+      .summed_rows = avx512::ManyRows<true, Y>}},
 #endif
     {0, {.few_rows = MultiplyPortably<Y>}},
 };
 
+// Rows of x that fill tiles are summed by `sum` (not at all if null), then scaled; the rest is fewer than 16.
+template <typename Y>
+void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, SumInt4Groups sum) {
+  const int64_t groups = block.k / block.group;
+  int32_t* const sums = t_scratch.sums.empty() ? nullptr : t_scratch.sums.data()->values;
+  Int4Block<Y> part = block;
+  for (int64_t row = 0; row < block.m; row += part.m) {
+    part.m = block.m - row;
+    part.x = block.x + row * block.stride;
+    part.x_sums = block.x_sums + row * groups;
+    part.x_max = block.x_max + row;
+    part.y = block.y + row * block.y_stride;
+    if (sum == nullptr || part.m < kTileRows) {
+      variant.many_rows(part);
+      continue;
+    }
+    part.m = part.m < kSummedRows ? kTileRows : kSummedRows;
+    sum({.x = part.x,
+         .stride = part.stride,
+         .rows = part.m,
+         .groups = groups,
+         .group = part.group,
+         .panel = part.panel,
+         .panel_group = part.panel_group,
+         .sums = sums});
+    part.sums = sums;
+    variant.summed_rows(part);
+  }
+}
+
 }  // namespace
 
 template <typename Y>
-void RunRows(const Int4Product<Y>& work, Range rows) {
+void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
   const Int4Weight& weight = work.weight;
   const LlmInt8Activations& x = *work.activations;
   if (x.group() != weight.group) throw std::logic_error("activations were not summed by the groups of the int4 weight");
   const Int4Variant<Y>& variant = BestVariant<kVariants<Y>>();
-  const bool unpacks = variant.unpack != nullptr && x.m() >= kManyRows;
+  const bool unpacks = variant.unpack != nullptr && x.m() >= (sum != nullptr ? kTileRows : kManyRows);
+  const int64_t groups = weight.k / weight.group;
   Int4Block<Y> block{.k = weight.k,
                      .group = weight.group,
+                     .panel_group = sum != nullptr ? RoundUp(weight.group, kTileRowBytes) : weight.group,
                      .x = x.row(0),
                      .stride = x.stride(),
                      .x_sums = x.group_sums(),
@@ -275,8 +334,11 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
   Scratch& scratch = t_scratch;
   if (unpacks) {
     // In a half-full last panel, the other half may hold any value.
-    scratch.panel.resize(Size(kInt8PanelRows * weight.k / kLineBytes));
-    scratch.scales.resize(Size(weight.k / weight.group * 2 * kInt8PanelRows * int64_t{sizeof(float)} / kLineBytes));
+    scratch.panel.resize(Size(kInt8PanelRows * groups * block.panel_group / kLineBytes));
+    scratch.scales.resize(Size(groups * 2 * kInt8PanelRows * int64_t{sizeof(float)} / kLineBytes));
+    if (sum != nullptr) {
+      scratch.sums.resize(Size(groups * kSummedRows * kInt8PanelRows * int64_t{sizeof(int32_t)} / kLineBytes));
+    }
     block.panel = scratch.panel.data()->values;
     block.scales = scratch.scales.data()->values;
   }
@@ -287,10 +349,26 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
     block.rows = std::min(step, rows.end - first);
     block.y = work.y + first;
     for (int64_t half = 0; unpacks && half < Int4Tiles(block.rows); ++half) {
-      variant.unpack(weight, tile + half, half, scratch.panel.data()->values, scratch.scales.data()->values);
+      variant.unpack(weight, tile + half, half, block.panel_group, scratch.panel.data()->values,
+                     scratch.scales.data()->values);
     }
-    (unpacks ? variant.many_rows : variant.few_rows)(block);
+    if (unpacks) {
+      MultiplyPanel(variant, block, sum);
+    } else {
+      variant.few_rows(block);
+    }
   }
+}
+
+template void RunRowsByTiles(const Int4Product<float>&, Range, SumInt4Groups);
+template void RunRowsByTiles(const Int4Product<Bf16>&, Range, SumInt4Groups);
+
+template <typename Y>
+void RunRows(const Int4Product<Y>& work, Range rows) {
+#if ROOFBENCH_X86
+  if (IsaHas(kAmxInt8 | kAvx512Vnni)) return RunRowsByTiles(work, rows, SumInt4GroupsByTiles<HardwareTiles>);
+#endif
+  RunRowsByTiles(work, rows, nullptr);
 }
 
 template void RunRows(const Int4Product<float>&, Range);

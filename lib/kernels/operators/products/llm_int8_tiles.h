@@ -31,6 +31,25 @@ void MultiplyTileRows(Tiles& tiles, const Int8Block& block, int64_t x_row) {
       {reinterpret_cast<std::byte*>(products), row_bytes, kTileRows * row_bytes, kTileRowBytes});
 }
 
+// For int4 weights: for each group of columns, two tiles of whose rows are a panel's.
+template <typename Tiles>
+void SumInt4GroupsByTiles(const Int4GroupSums& work) {
+  constexpr int64_t kGroupBytes = int64_t{2} * kTileRowBytes;
+  constexpr auto kRowBytes = kInt8PanelRows * int64_t{sizeof(int32_t)};
+  Tiles tiles;
+  for (int64_t g = 0; g < work.groups; ++g) {
+    const TileOperand x = {reinterpret_cast<const std::byte*>(work.x + g * work.group), work.stride,
+                           kTileRows * work.stride, kTileRowBytes};
+    const TileOperand panel = {reinterpret_cast<const std::byte*>(work.panel + g * work.panel_group * kInt8PanelRows),
+                               kGroupBytes, kTileRowBytes, kTileRows * kGroupBytes};
+    const TileSums sums = {reinterpret_cast<std::byte*>(work.sums + g * work.rows * kInt8PanelRows), kRowBytes,
+                           kTileRows * kRowBytes, kTileRowBytes};
+    const auto multiply = work.rows == kTileRows ? MultiplyTiles<Tiles, TileProduct::kInt8ByUint8, 1, 2>
+                                                 : MultiplyTiles<Tiles, TileProduct::kInt8ByUint8, 2, 2>;
+    multiply(tiles, x, panel, work.panel_group / kTileRowBytes, false, sums);
+  }
+}
+
 // As many of the block's rows of x as fill tiles; returns their number. The rest is fewer than 16.
 template <typename Tiles>
 int64_t MultiplyByTiles(const Int8Block& block) {

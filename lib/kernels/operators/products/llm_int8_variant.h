@@ -66,6 +66,23 @@ struct Int8Dequantized {
   int64_t y_stride = 0;
 };
 
+// sums[g, i, j] = Σ x[i] · q[j] over the columns of group g, for `rows` rows of x and kInt8PanelRows of an int4 weight.
+struct Int4GroupSums {
+  const int8_t* x = nullptr;  // [rows, stride]
+  int64_t stride = 0;
+  int64_t rows = 0;  // 16 or 32
+  int64_t groups = 0;
+  int64_t group = 0;
+  const uint8_t* panel = nullptr;  // [groups, panel_group / 4, kInt8PanelRows, 4], zeros from `group` on
+  int64_t panel_group = 0;         // a multiple of 64
+  int32_t* sums = nullptr;         // [groups, rows, kInt8PanelRows]
+};
+using SumInt4Groups = void (*)(const Int4GroupSums& work);
+
+// RunRows whose rows of x are summed by `sum` where they fill tiles. Null: without tiles.
+template <typename Y>
+void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum);
+
 // Splits rows of x into groups of at most `most`, as even as possible: `by_count[c - 1]` takes c of them.
 template <typename Block>
 void InGroups(const Block& block, int64_t most, void (*const* by_count)(const Block& block, int64_t x_row)) {

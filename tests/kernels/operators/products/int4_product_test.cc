@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "lib/kernels/operators/products/llm_int8_tiles.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 #include "tests/kernels/operators/products/int4_testing.h"
@@ -128,6 +129,31 @@ TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
       EXPECT_TRUE(std::equal(one.rounded.begin(), one.rounded.end() - kGuards, many.rounded.begin() + row * 80)) << row;
     }
   });
+}
+
+// Rows of x that fill one or two tiles, and others, which take vectors; of every group, for an odd number of rows of
+// the weight. On a processor with tiles, Int4Product has them in the tests above.
+TEST(Int4ProductTiles, EmulatedEqualsItsFormula) {
+  for (const int64_t group : {32, 64, 128, 256}) {
+    for (const int64_t m : {1, 15, 16, 17, 31, 32, 33, 47, 48, 65}) {
+      SCOPED_TRACE(testing::Message() << m << " rows by " << group);
+      Product product(m, 49, 3 * group, group);
+      Product vectors = product;
+      vectors.Run();
+      for (const Range rows : {Range{0, 16}, Range{16, 49}}) {
+        RunRowsByTiles(
+            Int4Product<float>{
+                .weight = product.packed.weight, .activations = &product.activations, .y = product.y.data()},
+            rows, SumInt4GroupsByTiles<EmulatedTiles>);
+        RunRowsByTiles(
+            Int4Product<Bf16>{
+                .weight = product.packed.weight, .activations = &product.activations, .y = product.rounded.data()},
+            rows, SumInt4GroupsByTiles<EmulatedTiles>);
+      }
+      product.ExpectItsFormula();
+      EXPECT_EQ(product.y, vectors.y);  // to the bit
+    }
+  }
 }
 
 TEST(Int4Product, NeedsActivationsThatWereSummedByItsGroups) {
