@@ -103,8 +103,8 @@ TEST(TileProduct, HardwareEqualsPlainLoops) {
 
 // A number of rows of x that fills no, some and all tiles and panels; rows and elements of w that are multiples of
 // nothing, and of everything.
-constexpr Shape kLinears[] = {{1, 1, 1},    {1, 40, 70},  {15, 33, 31},  {16, 16, 32},  {17, 31, 97}, {31, 65, 63},
-                              {32, 32, 64}, {33, 17, 33}, {48, 50, 515}, {65, 20, 550}, {17, 290, 35}};
+constexpr Shape kLinears[] = {{1, 1, 1},    {1, 40, 70},  {15, 33, 31},  {16, 16, 32},  {17, 31, 97},  {31, 65, 63},
+                              {32, 32, 64}, {33, 17, 33}, {48, 50, 515}, {65, 20, 550}, {17, 290, 35}, {270, 40, 33}};
 
 struct LinearOperands {
   explicit LinearOperands(const Shape& shape)
@@ -176,6 +176,18 @@ void ExpectLinears() {
 
 TEST(TileLinear, EmulatedEqualsPlainLoops) {
   OnEveryIsa([] { ExpectLinears<EmulatedTiles>(); });
+}
+
+// A thread keeps its buffers, whose tails would turn zeros into NaN.
+TEST(TileLinear, ReadsNothingOfAnotherProduct) {
+  for (const Shape& shape : {Shape{1, 32, 1024}, Shape{1, 32, 33}}) {
+    LinearOperands in(shape);
+    if (shape.k > 33) std::ranges::fill(in.w, FromDouble<Bf16>(kNan));
+    std::vector<float> y(Size(shape.n));
+    kTileLinearKernels<EmulatedTiles>.run_columns(
+        {.x = in.packed.data(), .w = in.w.data(), .y = y.data(), .m = 1, .n = shape.n, .k = shape.k}, {0, shape.n});
+    if (shape.k == 33) ExpectLinear(shape, in, false, y, {0, shape.n});
+  }
 }
 
 TEST(TileLinear, HardwareEqualsPlainLoops) {
