@@ -127,6 +127,7 @@ TYPED_TEST(GemvTest, AgreesWithFloat64AtOddSizes) {
   for (const int64_t k : {1, 31, 33, 64, 100, 257, 1023, 1024, 1057, 1376}) {
     for (const int64_t n : {1, 19}) this->Check(n, k, 1, 0.5);
   }
+  this->Check(2200, 33, 1, 0.5);  // more rows than a thread computes at a time
 }
 
 TYPED_TEST(GemvTest, WithoutRowsOrColumnsNothingOrZerosAreWritten) {
@@ -164,7 +165,7 @@ TYPED_TEST(GemvTest, StreamsDoNotChangeResults) {
   using Out = typename TypeParam::Y;
   // Rows of more than one chunk, and some that remain; of bf16 also enough for the fewest streams.
   constexpr bool kLong = std::is_same_v<typename TypeParam::Weight, Bf16Weight>;
-  for (const auto& [n, k] : {std::pair(1110, 96), std::pair(150, kLong ? 60000 : 1056)}) {
+  for (const auto& [n, k] : {std::pair(1100, 96), std::pair(150, kLong ? 60000 : 1056)}) {
     const Matrix<typename TypeParam::Weight> matrix(1, n, k);
     const auto x = this->Vectors(matrix.weight);
     const std::vector<Out> few = Product<Out>(matrix.weight, x.data(), 1);
