@@ -190,7 +190,10 @@ workload::StoredDecoder StoredAt(const Point& at) {
   absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
   if (config.ok() && at.Has(kParallelAxis)) config = models::PartOf(*config, StorageAt(at), ModelParts(at));
   // Otherwise SupportsModel refuses the case later; its name can be listed and planned.
-  return StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
+  workload::StoredDecoder stored =
+      StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
+  stored.own_kernels = at.Text(kImplAxis) == "native";
+  return stored;
 }
 
 namespace {

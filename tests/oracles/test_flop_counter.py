@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The FLOPs of cases and profiles are those that torch.utils.flop_counter counts on meta tensors, and the memory of
-training steps is predicted by its formulas."""
+training steps and prompts is predicted by its formulas."""
 
 from __future__ import annotations
 
@@ -180,6 +180,18 @@ def test_forward_memory_is_predicted(tmp_path: Path) -> None:
     assert len(rows) == 16
     for row in rows:
         predicted, peak = (row[name] - row["parameter_mem"] for name in ("predicted_mem", "peak_mem"))
+        assert predicted == pytest.approx(peak, rel=0.1), row["name"]
+
+
+@pytest.mark.parametrize("activations", ["default", "int8"])
+def test_memory_of_a_prompt_is_predicted(activations: str, tmp_path: Path) -> None:
+    """All but the weights, where the tokens of the prompt are a large part."""
+    precisions = "fp32,bf16,int8,int4,llm_int8" if activations == "default" else "int8,int4"
+    axes = {"impl": "eager,native", "model": "tiny_llama", "precision": precisions, "activations": activations}
+    rows = measured(tmp_path, "prefill", **axes | {"prompt": 4096, "parallel": "none", "ranks": 1})
+    assert len(rows) == 2 * len(precisions.split(","))
+    for row in rows:
+        predicted, peak = (row[name] - row["model_bytes"] for name in ("predicted_mem", "peak_mem"))
         assert predicted == pytest.approx(peak, rel=0.1), row["name"]
 
 

@@ -78,15 +78,19 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
     const observe::Range block("block", static_cast<int64_t>(i));
     observe::Range part("attention");
     const LayerWeights& layer = weights_.layers[i];
-    const at::Tensor attention_in = Norm(x, layer.attention_norm);
-    End(DecoderComponent::kNorm);
-    const at::Tensor qkv = Qkv(layer, attention_in);
-    End(DecoderComponent::kQkv);
-    const at::Tensor attended = MergeHeads(Passed(attend(WithHeadNorms(layer, qkv), static_cast<int64_t>(i))));
-    End(DecoderComponent::kAttention);
-    const at::Tensor added = AddBias(SumOverRanks(Linear(layer.out, attended), DecoderComponent::kOut), layer.out_bias);
-    End(DecoderComponent::kOut);
-    x = Passed(x + Norm(added, layer.attention_out_norm));
+    // The vectors of the attention are freed before the wider ones of the feed forward are made.
+    x = Passed(x + [&] {
+      at::Tensor vectors = Norm(x, layer.attention_norm);
+      End(DecoderComponent::kNorm);
+      vectors = Qkv(layer, vectors);
+      End(DecoderComponent::kQkv);
+      vectors = attend(WithHeadNorms(layer, vectors), static_cast<int64_t>(i));
+      vectors = MergeHeads(Passed(vectors));
+      End(DecoderComponent::kAttention);
+      vectors = AddBias(SumOverRanks(Linear(layer.out, vectors), DecoderComponent::kOut), layer.out_bias);
+      End(DecoderComponent::kOut);
+      return Norm(vectors, layer.attention_out_norm);
+    }());
     part.Next("feed forward");
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderComponent::kNorm);
@@ -361,11 +365,14 @@ at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, cons
 }
 
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
-  const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
-  End(DecoderComponent::kGateUp);
-  const bool is_silu = weights_.config.gate == Gate::kSilu;
-  const at::Tensor gate = is_silu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh");
-  const at::Tensor hidden = Passed(gate.mul(halves[1]));
+  at::Tensor hidden;
+  {
+    const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
+    End(DecoderComponent::kGateUp);
+    const bool is_silu = weights_.config.gate == Gate::kSilu;
+    hidden = is_silu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh");
+    hidden = Passed(hidden.mul_(halves[1]));
+  }
   End(DecoderComponent::kGate);
   at::Tensor y = Linear(layer.down, hidden, expert);
   End(DecoderComponent::kDown);

@@ -238,22 +238,72 @@ double StoredDecoder::DecodeReadBytes(const std::vector<DecoderPass>& passes) co
   return PassesCost(*this, passes).BytesRead();
 }
 
+bool StoredDecoder::RoundsVectors(WeightFormat in) const {
+  const bool is_quantized = in == WeightFormat::kInt8 || in == WeightFormat::kInt4;
+  return in == WeightFormat::kLlmInt8 || (activations == Activations::kInt8 && is_quantized);
+}
+
+double StoredDecoder::ProductBytes(DecoderComponent product, double rows, double columns) const {
+  const WeightFormat in = FormatOf(product);
+  const double element = StorageBytes(format);
+  const double fp32 = ElementBytes(Dtype::kFp32);
+  const bool is_composed = !own_kernels && RoundsVectors(in);
+  if (is_composed && in != WeightFormat::kInt4) {
+    // Vectors, magnitudes, in LLM.int8() vectors without outliers, and codes; the integers, the same in fp32, a factor
+    // for each in two steps, and their product.
+    return columns * ((in == WeightFormat::kLlmInt8 ? 3 : 2) * fp32 + 1) + rows * 5 * fp32;
+  }
+  const bool is_integer = in == WeightFormat::kInt8 || in == WeightFormat::kFp8 || in == WeightFormat::kInt4;
+  const double block = is_integer ? std::min(rows, static_cast<double>(kDequantizedElements) / columns) : rows;
+  // A product in another type than that of its factors, and the sum in fp32.
+  const bool is_scaled = in == WeightFormat::kInt4 ? is_composed : !RoundsVectors(in);
+  const bool is_fp16 = ActivationDtype(format, activations) == Dtype::kFp16;
+  const double scaled = is_integer && is_scaled && !is_fp16 ? 2 * fp32 : 0;
+  const double vectors = is_composed ? columns * (fp32 + element) : 0;
+  return vectors + rows * element + std::max(block * scaled, block < rows ? rows * element : 0);
+}
+
+// Bytes that a token takes in the operation of a layer that takes most.
+double StoredDecoder::LayerBytes(double tokens) const {
+  const Transformer& s = shape.base;
+  const double element = StorageBytes(format);
+  const double fp32 = ElementBytes(Dtype::kFp32);
+  const double d = s.d_model * element;  // the residual and its norm, each
+  const double q = s.QueryWidth() * element;
+  const double hidden = s.d_ff * element;
+  const double qkv = s.QueryWidth() + 2 * s.KvWidth();
+  // LibTorch computes norms of 16-bit vectors in fp32.
+  const double norm = element < fp32 ? d + 3 * s.d_model * fp32 : 0;
+  const double attention = std::max({norm, 2 * d + ProductBytes(DecoderComponent::kQkv, qkv, s.d_model),
+                                     d + qkv * element + 2 * q,  // turned queries, and the result
+                                     d + q + ProductBytes(DecoderComponent::kOut, s.d_model, s.QueryWidth())});
+  // The gate's halves and their product.
+  const double expert = std::max({ProductBytes(DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model), 3 * hidden,
+                                  hidden + ProductBytes(DecoderComponent::kDown, s.d_model, s.d_ff)});
+  if (!shape.IsMixture()) return std::max(attention, 2 * d + expert);
+  // An expert's vectors are copied, and its results are weighted, then added to those of others.
+  const double share = shape.active_experts / shape.ExpectedExperts(tokens);
+  return std::max(attention, 3 * d + share * (d + expert));
+}
+
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {
   const Transformer& s = shape.base;
   const double element = StorageBytes(format);
-  // Live at once in a layer: the residual, its norm, the SwiGLU's two halves and their product.
-  const double wide = std::max(s.QueryWidth() + 2 * s.KvWidth(), 3 * s.d_ff * shape.active_experts);
-  const double vectors = batch * tokens * (3 * s.d_model + wide) * element;
+  const double vectors = batch * tokens * LayerBytes(batch * tokens);
+  const double angles = capacity * s.QueryWidth() / s.heads * ElementBytes(Dtype::kFp32);
   const double logits = batch * s.vocab * ElementBytes(Dtype::kFp32);
   // The mask of the keys in the window, in LibTorch's attention: two matrices of booleans become one of elements.
   const double mask = shape.window > 0 && tokens > shape.window ? tokens * tokens * (2 + element) : 0;
   // The input vectors of the widest product once more, in 8 bits.
-  const bool rounds = activations == Activations::kInt8 || format == WeightFormat::kLlmInt8;
-  const double codes = rounds ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
+  const double codes =
+      RoundsVectors(format) && own_kernels ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
   // Keys and values of a layer in the form that LibTorch's attention, and ours of prompts, takes: with 16-bit elements,
   // the values are in fp32 while the keys are live.
   const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * ElementBytes(Dtype::kFp32) : 0;
-  return ModelBytes() + batch * capacity * KvBytesPerToken() + made_again + vectors + codes + mask + logits;
+  // Our attention of prompts packs those of a layer.
+  const double packed = own_kernels && tokens > 1 ? 2 * batch * tokens * s.KvWidth() * element : 0;
+  return ModelBytes() + angles + batch * capacity * KvBytesPerToken() + made_again + packed + vectors + codes + mask +
+         logits;
 }
 
 namespace {

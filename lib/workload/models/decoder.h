@@ -58,6 +58,9 @@ struct Decoder {
   double ReadKeys(double depth, double tokens) const;
 };
 
+// Most elements of quantized weights that LibTorch's products on a CPU take at once, in another type.
+inline constexpr int64_t kDequantizedElements = int64_t{1} << 22;
+
 // The components of a decoder: the parts of a step, to which its operations belong. They are the rows of the embedding
 // and the norms of tokens; the products, with their biases; attention with the norms and the rotation of its heads and
 // its additions to the cache; the gate between two products; and the points where threads wait for each other.
@@ -87,7 +90,8 @@ struct StoredDecoder {
   std::set<DecoderComponent> kept = {};  // products whose weights are not quantized; the router's never are
   double group = 64;                     // for int4
   Activations activations = Activations::kDefault;
-  bool int8_cache = false;  // keys and values in 8 bits, each head's vector with an fp32 factor
+  bool int8_cache = false;   // keys and values in 8 bits, each head's vector with an fp32 factor
+  bool own_kernels = false;  // ours compute products of rounded vectors, and the attention of prompts
 
   WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantized() : format; }
   WeightFormat Unquantized() const { return UnquantizedFormat(format, activations); }
@@ -126,6 +130,13 @@ struct StoredDecoder {
   // Weights, a cache of `capacity` tokens per sequence, and the largest intermediate results of `tokens` tokens at
   // once, with the mask of sequences longer than a window.
   double ResidentBytes(double batch, double tokens, double capacity) const;
+
+ private:
+  // Whether a product with such weights rounds the vectors to 8 bits.
+  bool RoundsVectors(WeightFormat in) const;
+  // The result of a vector's product with a matrix, and the intermediate results that exist with it.
+  double ProductBytes(DecoderComponent product, double rows, double columns) const;
+  double LayerBytes(double tokens) const;
 };
 
 // The language models that cases are named after.
