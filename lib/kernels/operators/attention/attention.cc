@@ -258,7 +258,7 @@ class QueryBlocks {
   // Keys of the block that a row sees.
   int64_t SeenBy(int64_t row) const { return std::clamp(seen_ + row, int64_t{0}, keys_); }
   // As SeenBy, for the last of the rows that are computed at once.
-  int64_t SeenByAll(int64_t row) const { return SeenBy(row / at_once_ * at_once_ + at_once_ - 1); }
+  int64_t SeenByAll(int64_t row) const { return SeenBy(row | (at_once_ - 1)); }
   float* ScoresOf(int64_t row) { return scores_.data() + row * kRowWords; }
   float* SumOf(int64_t row) { return sums_.data() + row * packed_.width; }
 
@@ -320,7 +320,7 @@ class QueryBlocks {
   const Attention<T>& work_;
   const AttentionVariant<T>& variant_;
   const PackedHeads& packed_;
-  const int64_t at_once_;  // rows
+  const int64_t at_once_;  // rows, a power of two
   const ProductsOnThread<T> products_on_thread_;
   const float scale_;
   std::vector<float> q_;       // [kQueries, depth] words

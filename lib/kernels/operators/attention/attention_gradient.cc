@@ -196,7 +196,7 @@ class KeyBlocks {
     for (int64_t row = 0; row < rows_; row += packed_.per_word) {
       float* const products = products_.data() + row * kRowWords;
       // The query from which the products of these rows begin.
-      const int64_t begin = FirstSeeing(row / at_once_ * at_once_) / kPanel * kPanel;
+      const int64_t begin = FirstSeeing(row & -at_once_) / kPanel * kPanel;
       variant_.weigh_gradient(
           {.scores = scores_.data() + row * kRowWords,
            .products = products,
@@ -218,7 +218,7 @@ class KeyBlocks {
       const int64_t width = std::min(kPanel, packed_.width - column);
       for (int64_t row = 0; row < rows_; row += at_once_) {
         // A product reads as many weights as it takes at once: aligned ones, all of which are written.
-        const int64_t first = FirstSeeing(row) / packed_.per_word / variant_.steps_at_once * variant_.steps_at_once;
+        const int64_t first = FirstSeeing(row) / packed_.per_word & -variant_.steps_at_once;
         const int64_t steps = CeilDiv(queries_, packed_.per_word) - first;
         if (steps <= 0) continue;
         variant_.product({.a = {weights.data() + row * kRowWords + first, kRowWords},
@@ -260,7 +260,7 @@ class KeyBlocks {
   const AttentionVariant<T>& variant_;
   const GradientScratch& scratch_;
   const PackedHeads& packed_;
-  const int64_t at_once_;  // rows
+  const int64_t at_once_;  // rows, a power of two
   const ProductsOnThread<T> products_on_thread_;
   const float scale_;
   const int64_t turned_words_;   // of a row of turned_k_

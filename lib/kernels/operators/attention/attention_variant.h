@@ -66,7 +66,7 @@ template <typename T>
 struct AttentionVariant {
   int64_t per_word;       // elements
   int64_t rows_at_once;   // of a product; divides kPanel, and is a multiple of the elements of steps_at_once
-  int64_t steps_at_once;  // of a product
+  int64_t steps_at_once;  // of a product; a power of two
   float log_base;         // natural logarithm of the base of the weights' exponential
   // Converts `count` vectors to rows of words, at most kPanel; writes no words of a row beyond `dim`.
   void (*pack_queries)(const T* from, int64_t stride, int64_t count, int64_t dim, int64_t depth, float* to);
