@@ -15,7 +15,6 @@
 
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/products/weights.h"
-#include "lib/observe/ranges.h"
 
 namespace roofbench {
 
@@ -36,7 +35,6 @@ at::Tensor OnednnPack(const at::Tensor& weight, int64_t m) {
 
 at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weight,
                                      const std::optional<at::Tensor>& bias, const kernels::ParallelFor& parallel_for) {
-  const observe::Range kernel("roofbench::linear by tiles");
   const at::Tensor rows = x.contiguous();
   const at::Tensor w = weight.contiguous();
   const at::Tensor added = bias && bias->defined() ? bias->contiguous() : at::Tensor();

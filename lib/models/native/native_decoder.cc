@@ -27,6 +27,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/native/native_step.h"
 #include "lib/models/training/transformer_model.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -75,6 +76,7 @@ class NativeDecoder final : public DecoderModel {
     if (room.tiles != nullptr) {
       eager_.MultiplyBy([this](const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
         if (!LinearByTiles::Takes(x)) return at::linear(x, weight, bias);
+        const observe::Range kernel("roofbench::linear by tiles");
         ++tile_products_;
         return by_tiles_(x, weight, bias, pool_);
       });
