@@ -460,6 +460,8 @@ void Share(const Work& work, Range range) {
 // each row, then all else. Each pass fetches one operand of the next group into the L2 cache, so that both keep memory
 // busy.
 constexpr int kGradientGroup = 2;
+// Up to here, weights and sums stay in the L1 cache, and streamed rows are faster one by one.
+constexpr int64_t kSingleColumns = 1024;
 
 struct RowGradient {
   __m512 mean;
@@ -577,7 +579,8 @@ TARGET void GradientGroups(const NormGradient<T>& work, Range range) {
 
 template <bool kCentered, bool kStream, typename T>
 void GradientRows(const NormGradient<T>& work, Range range) {
-  const int64_t middle = range.begin + range.size() / kGradientGroup * kGradientGroup;
+  const bool single = kStream && work.cols <= kSingleColumns;
+  const int64_t middle = single ? range.begin : range.begin + range.size() / kGradientGroup * kGradientGroup;
   GradientGroups<kCentered, kStream, kGradientGroup>(work, {range.begin, middle});
   GradientGroups<kCentered, kStream, 1>(work, {middle, range.end});
   if constexpr (kStream) _mm_sfence();

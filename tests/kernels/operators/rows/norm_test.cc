@@ -242,6 +242,16 @@ TYPED_TEST(NormTest, StreamsLargeGradients) {
   });
 }
 
+TYPED_TEST(NormTest, StreamsGradientsOfManyShortRows) {
+  constexpr int64_t kCols = 1024;
+  const int64_t rows = kStreamBytes / kCols / static_cast<int64_t>(sizeof(TypeParam)) + 1;
+  const auto x = Normal<TypeParam>(rows * kCols, 0, 1, 1);
+  const auto dy = Normal<TypeParam>(rows * kCols, 0, 0.25, 2);  // small, since larger terms cancel in short rows
+  OnEveryIsa([&] {
+    for (const bool centers : {false, true}) ExpectGradients(x, dy, rows, kCols, centers);
+  });
+}
+
 TYPED_TEST(NormTest, InfinityAndNanReachTheGradientsOfTheirRowAndColumn) {
   OnEveryIsa([] {
     for (const double special : {kInfinity, kNan}) {
