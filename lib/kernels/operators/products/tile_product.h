@@ -132,40 +132,6 @@ struct TileScratch {
   alignas(kTileRowBytes) std::array<Sum, kPanels * kPanels * kPanelRows * kPanelRows> sums;
 };
 
-// Adds the products of a panel of x and one of w over `steps` to four tiles of sums.
-template <typename Tiles, TileProduct kProduct>
-void MultiplyPanels(Tiles& tiles, const std::byte* x, const std::byte* w, int64_t steps, bool first, std::byte* sums) {
-  constexpr int64_t kRow = kTileRowBytes;
-  constexpr std::ptrdiff_t kTile = kTileBytes;
-  if (first) {
-    tiles.template Zero<0>();
-    tiles.template Zero<1>();
-    tiles.template Zero<2>();
-    tiles.template Zero<3>();
-  } else {
-    tiles.template Load<0>(sums, kRow);
-    tiles.template Load<1>(sums + kTile, kRow);
-    tiles.template Load<2>(sums + 2 * kTile, kRow);
-    tiles.template Load<3>(sums + 3 * kTile, kRow);
-  }
-  for (int64_t step = 0; step < steps; ++step) {
-    const std::byte* const x_step = x + step * kPanelStepBytes;
-    const std::byte* const w_step = w + step * kPanelStepBytes;
-    tiles.template Load<4>(x_step, kRow);
-    tiles.template Load<6>(w_step, kRow);
-    tiles.template MultiplyAdd<kProduct, 0, 4, 6>();
-    tiles.template Load<7>(w_step + kTile, kRow);
-    tiles.template MultiplyAdd<kProduct, 1, 4, 7>();
-    tiles.template Load<5>(x_step + kTile, kRow);
-    tiles.template MultiplyAdd<kProduct, 2, 5, 6>();
-    tiles.template MultiplyAdd<kProduct, 3, 5, 7>();
-  }
-  tiles.template Store<0>(sums, kRow);
-  tiles.template Store<1>(sums + kTile, kRow);
-  tiles.template Store<2>(sums + 2 * kTile, kRow);
-  tiles.template Store<3>(sums + 3 * kTile, kRow);
-}
-
 // x[m, k] · w[n, k]ᵀ; `w`: by PackTileColumns.
 template <typename Tiles, TileProduct kProduct, typename Output = TileOutput<TileResult<kProduct>>>
 class TiledProduct {
@@ -206,6 +172,10 @@ class TiledProduct {
  private:
   using Scratch = TileScratch<Sum>;
 
+  static TileOperand Panel(const std::byte* data) {
+    return {.data = data, .row = kTileRowBytes, .second = kTileBytes, .step = kPanelStepBytes};
+  }
+
   void Multiply(Tiles& tiles, Range rows, Range columns) const {
     constexpr auto kElement = static_cast<int64_t>(sizeof(X));
     thread_local const std::unique_ptr<Scratch> scratch(new Scratch);  // uninitialized
@@ -224,8 +194,12 @@ class TiledProduct {
       for (int64_t j = 0; j < w_panels; ++j) {
         const std::byte* const w_slab = w + (columns.begin / kPanelRows + j) * w_panel + step * kPanelStepBytes;
         for (int64_t i = 0; i < x_panels; ++i) {
-          MultiplyPanels<Tiles, kProduct>(tiles, scratch->x.data() + i * slab * kPanelStepBytes, w_slab, slab,
-                                          step == 0, sums + (i * Scratch::kPanels + j) * 4 * kTileBytes);
+          MultiplyTiles<Tiles, kProduct, 2, 2>(tiles, Panel(scratch->x.data() + i * slab * kPanelStepBytes),
+                                               Panel(w_slab), slab, step != 0,
+                                               {.data = sums + (i * Scratch::kPanels + j) * 4 * kTileBytes,
+                                                .row = kTileRowBytes,
+                                                .second_of_x = 2 * kTileBytes,
+                                                .second_of_y = kTileBytes});
         }
       }
     }
