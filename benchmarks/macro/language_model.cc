@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/given.h"
 #include "lib/device/gpu.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/compiled_decoder.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/observe/ranges.h"
@@ -193,6 +194,7 @@ workload::StoredDecoder StoredAt(const Point& at) {
   workload::StoredDecoder stored =
       StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
   stored.own_kernels = at.Text(kImplAxis) == "native";
+  stored.tiles = kernels::TileLinearKernelsHere() != nullptr;
   return stored;
 }
 

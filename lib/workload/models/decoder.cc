@@ -286,6 +286,14 @@ double StoredDecoder::LayerBytes(double tokens) const {
   return std::max(attention, 3 * d + share * (d + expert));
 }
 
+double StoredDecoder::PackedVectorBytes(double tokens) const {
+  const bool is_bf16 = ActivationDtype(format, activations) == Dtype::kBf16;
+  if (!own_kernels || !tiles || !is_bf16 || RoundsVectors(format) || tokens <= 1) return 0;
+  const Transformer& s = shape.base;
+  const double share = shape.IsMixture() ? shape.active_experts / shape.ExpectedExperts(tokens) : 1;
+  return tokens * ElementBytes(Dtype::kBf16) * std::max({s.d_model, s.QueryWidth(), share * s.d_ff});
+}
+
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {
   const Transformer& s = shape.base;
   const double element = StorageBytes(format);
@@ -302,8 +310,8 @@ double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity
   const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * ElementBytes(Dtype::kFp32) : 0;
   // Our attention of prompts packs those of a layer.
   const double packed = own_kernels && tokens > 1 ? 2 * batch * tokens * s.KvWidth() * element : 0;
-  return ModelBytes() + angles + batch * capacity * KvBytesPerToken() + made_again + packed + vectors + codes + mask +
-         logits;
+  return ModelBytes() + angles + batch * capacity * KvBytesPerToken() + made_again + packed +
+         PackedVectorBytes(batch * tokens) + vectors + codes + mask + logits;
 }
 
 namespace {

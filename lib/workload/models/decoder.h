@@ -91,7 +91,8 @@ struct StoredDecoder {
   double group = 64;                     // for int4
   Activations activations = Activations::kDefault;
   bool int8_cache = false;   // keys and values in 8 bits, each head's vector with an fp32 factor
-  bool own_kernels = false;  // ours compute products of rounded vectors, and the attention of prompts
+  bool own_kernels = false;  // ours compute products of rounded vectors, and the attention of prompts,
+  bool tiles = false;        // and those of a prompt in bf16
 
   WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantized() : format; }
   WeightFormat Unquantized() const { return UnquantizedFormat(format, activations); }
@@ -137,6 +138,8 @@ struct StoredDecoder {
   // The result of a vector's product with a matrix, and the intermediate results that exist with it.
   double ProductBytes(DecoderComponent product, double rows, double columns) const;
   double LayerBytes(double tokens) const;
+  // Vectors of `tokens` tokens at once, packed for tiles.
+  double PackedVectorBytes(double tokens) const;
 };
 
 // The language models that cases are named after.
