@@ -47,6 +47,10 @@ double Decoder::ExpectedExperts(double tokens) const {
   return experts * (1 - std::pow(1 - active_experts / experts, tokens));
 }
 
+double Decoder::TokensOfAnExpert(double tokens) const {
+  return IsMixture() ? tokens * active_experts / ExpectedExperts(tokens) : tokens;
+}
+
 double Decoder::AttendedKeys(double depth, double tokens) const {
   return MeanOfLayers(*this, [&](double width) {
     const double growing = width > 0 ? std::clamp(width - depth, 0.0, tokens) : tokens;  // that see all earlier tokens
@@ -114,7 +118,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   cost.operations = {qkv, attention, out};
   // Each chosen expert is read once, however many tokens share it.
   const double experts = stored.shape.IsMixture() ? stored.shape.ExpectedExperts(tokens) : 1;
-  const double shared = tokens * stored.shape.active_experts / experts;
+  const double shared = stored.shape.TokensOfAnExpert(tokens);
   for (Operation expert : {product(DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model, shared),
                            product(DecoderComponent::kDown, s.d_model, s.d_ff, shared)}) {
     expert.repeat *= experts;
@@ -282,16 +286,15 @@ double StoredDecoder::LayerBytes(double tokens) const {
                                   hidden + ProductBytes(DecoderComponent::kDown, s.d_model, s.d_ff)});
   if (!shape.IsMixture()) return std::max(attention, 2 * d + expert);
   // An expert's vectors are copied, and its results are weighted, then added to those of others.
-  const double share = shape.active_experts / shape.ExpectedExperts(tokens);
-  return std::max(attention, 3 * d + share * (d + expert));
+  return std::max(attention, 3 * d + shape.TokensOfAnExpert(tokens) / tokens * (d + expert));
 }
 
 double StoredDecoder::PackedVectorBytes(double tokens) const {
   const bool is_bf16 = ActivationDtype(format, activations) == Dtype::kBf16;
   if (!own_kernels || !tiles || !is_bf16 || RoundsVectors(format) || tokens <= 1) return 0;
   const Transformer& s = shape.base;
-  const double share = shape.IsMixture() ? shape.active_experts / shape.ExpectedExperts(tokens) : 1;
-  return tokens * ElementBytes(Dtype::kBf16) * std::max({s.d_model, s.QueryWidth(), share * s.d_ff});
+  return ElementBytes(Dtype::kBf16) *
+         std::max({tokens * s.d_model, tokens * s.QueryWidth(), shape.TokensOfAnExpert(tokens) * s.d_ff});
 }
 
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {

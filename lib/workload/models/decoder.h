@@ -51,6 +51,8 @@ struct Decoder {
   // Expected number of distinct experts of a layer for `tokens` tokens under a uniform router:
   // experts·(1 - (1 - active/experts)^tokens).
   double ExpectedExperts(double tokens) const;
+  // The tokens that each of these experts multiplies: all of them in a dense model.
+  double TokensOfAnExpert(double tokens) const;
   // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them: the
   // sum of depth + 1 … depth + tokens, each of which is `window` at most; averaged over the layers.
   double AttendedKeys(double depth, double tokens) const;
