@@ -54,6 +54,29 @@ constexpr IsaVariant<Transpose> kTransposes[] = {
     {0, TransposePortably},
 };
 
+// A step of a panel: to[tile][i][j] = from[2 · i][j] and from[2 · i + 1][j] of its 32 columns, zeros beyond `rows` and
+// `columns`.
+void InterleaveRows(const Bf16* from, int64_t row_stride, int64_t rows, int64_t columns, std::byte* to) {
+  std::array<Bf16, static_cast<std::size_t>(kPanelRows * kPanelRows)> whole;
+  if (rows < kPanelRows || columns < kPanelRows) {
+    whole.fill({});
+    for (int64_t row = 0; row < std::min(rows, kPanelRows); ++row) {
+      std::copy_n(from + row * row_stride, std::min(columns, kPanelRows), whole.begin() + row * kPanelRows);
+    }
+    from = whole.data();
+    row_stride = kPanelRows;
+  }
+  for (int64_t i = 0; i < kTileRows; ++i, from += 2 * row_stride, to += kTileRowBytes) {
+    for (int64_t tile = 0; tile < 2; ++tile) {
+      const Bf16* const even = from + tile * kTileColumns;
+      const Bf16* const odd = even + row_stride;
+      std::array<uint32_t, kTileColumns> pairs;
+      for (std::size_t j = 0; j < kTileColumns; ++j) pairs[j] = even[j].bits | uint32_t{odd[j].bits} << 16;
+      std::memcpy(to + tile * kTileBytes, pairs.data(), kTileRowBytes);
+    }
+  }
+}
+
 void ClearPanel(std::byte* panel, int64_t steps) {
   std::memset(panel, 0, static_cast<std::size_t>(steps * kPanelStepBytes));
 }
@@ -97,6 +120,34 @@ void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_bytes, std::b
         }
         transpose(whole.data(), kTileRowBytes, to);
       }
+    }
+  });
+}
+
+void PackTurnedTileRows(const Bf16* x, int64_t rows, int64_t columns, int64_t row_stride, std::byte* panels) {
+  const Transpose transpose = BestVariant<kTransposes>();
+  for (int64_t column = 0; column < columns; column += kPanelRows) {
+    for (int64_t row = 0; row < rows; row += kPanelRows, panels += kPanelStepBytes) {
+      alignas(kTileRowBytes) std::array<std::byte, kPanelStepBytes> pairs;
+      InterleaveRows(x + row * row_stride + column, row_stride, rows - row, columns - column, pairs.data());
+      for (int64_t tile = 0; tile < kPanelStepBytes; tile += kTileBytes) {
+        transpose(pairs.data() + tile, kTileRowBytes, panels + tile);
+      }
+    }
+  }
+}
+
+void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::byte* panels,
+                           const ParallelFor& parallel) {
+  const int64_t steps = CeilDiv(rows, kPanelRows);
+  const int64_t across = CeilDiv(columns, kPanelRows);
+  // All panels of a step one after the other, which read each row in one piece.
+  parallel(steps * across, [&](Range range) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const int64_t row = i / across * kPanelRows;
+      const int64_t column = i % across * kPanelRows;
+      InterleaveRows(w + row * columns + column, columns, rows - row, columns - column,
+                     panels + (i % across * steps + i / across) * kPanelStepBytes);
     }
   });
 }

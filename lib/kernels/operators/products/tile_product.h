@@ -52,6 +52,12 @@ void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t 
 void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_bytes, std::byte* panels,
                      const ParallelFor& parallel);
 
+// The same of matrices that lie transposed: x [rows, columns] as the panels of xᵀ, and w of wᵀ. Two rows at a time
+// become the pairs of elements that a tile multiplies.
+void PackTurnedTileRows(const Bf16* x, int64_t rows, int64_t columns, int64_t row_stride, std::byte* panels);
+void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::byte* panels,
+                           const ParallelFor& parallel);
+
 // to[j][i] = from[i][j] for 16 rows of 16 words, `row_stride` bytes apart in `from`.
 void TransposeTile(const std::byte* from, int64_t row_stride, std::byte* to);
 
@@ -145,6 +151,7 @@ class TiledProduct {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
+  bool x_turned = false;  // x lies as [k, m]; in bf16
 
   void operator()(const ParallelFor& parallel) const {
     const TileBlocks blocks(m, n, parallel.threads());
@@ -176,21 +183,29 @@ class TiledProduct {
     return {.data = data, .row = kTileRowBytes, .second = kTileBytes, .step = kPanelStepBytes};
   }
 
+  static constexpr auto kElement = static_cast<int64_t>(sizeof(X));
+
+  // Some steps of some rows of x.
+  void PackSlab(Range rows, int64_t step, int64_t steps, std::byte* panels) const {
+    const int64_t begin = step * kTileRowBytes / kElement;
+    const int64_t count = std::min(k - begin, steps * kTileRowBytes / kElement);
+    if constexpr (kProduct == TileProduct::kBf16) {
+      if (x_turned) return PackTurnedTileRows(x + begin * m + rows.begin, count, rows.size(), m, panels);
+    }
+    PackTileRows(reinterpret_cast<const std::byte*>(x + rows.begin * k + begin), rows.size(), k * kElement,
+                 count * kElement, panels);
+  }
+
   void Multiply(Tiles& tiles, Range rows, Range columns) const {
-    constexpr auto kElement = static_cast<int64_t>(sizeof(X));
     thread_local const std::unique_ptr<Scratch> scratch(new Scratch);  // uninitialized
-    const int64_t row_bytes = k * kElement;
-    const int64_t steps = TileSteps(row_bytes);
+    const int64_t steps = TileSteps(k * kElement);
     const int64_t w_panel = steps * kPanelStepBytes;
     const int64_t x_panels = CeilDiv(rows.size(), kPanelRows);
     const int64_t w_panels = CeilDiv(columns.size(), kPanelRows);
-    const auto* const x_bytes = reinterpret_cast<const std::byte*>(x) + rows.begin * row_bytes;
     auto* const sums = reinterpret_cast<std::byte*>(scratch->sums.data());
     for (int64_t step = 0; step < steps; step += Scratch::kSlabSteps) {
       const int64_t slab = std::min(Scratch::kSlabSteps, steps - step);
-      const int64_t at = step * kTileRowBytes;
-      PackTileRows(x_bytes + at, rows.size(), row_bytes, std::min(row_bytes - at, slab * kTileRowBytes),
-                   scratch->x.data());
+      PackSlab(rows, step, slab, scratch->x.data());
       for (int64_t j = 0; j < w_panels; ++j) {
         const std::byte* const w_slab = w + (columns.begin / kPanelRows + j) * w_panel + step * kPanelStepBytes;
         for (int64_t i = 0; i < x_panels; ++i) {
@@ -230,10 +245,24 @@ struct TileLinear {
 // Fewer rows of x would leave most of a tile empty.
 inline constexpr int64_t kLeastTileLinearRows = kTileRows;
 
+// y[m, n] = x[m, k] · w[k, n] in bf16, of operands that lie as forward left them: the gradients of a linear layer.
+template <typename Y>
+struct TileMatmul {
+  const Bf16* x = nullptr;
+  const std::byte* w = nullptr;  // by PackTurnedTileColumns
+  Y* y = nullptr;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool x_turned = false;  // x lies as [k, m]
+};
+
 // Such products with tiles of one kind.
 struct TileLinearKernels {
   void (*run)(const TileLinear<Bf16>& work, const ParallelFor& parallel);
   void (*run_columns)(const TileLinear<float>& work, Range columns);  // y[:, columns], on the calling thread
+  void (*matmul)(const TileMatmul<Bf16>& work, const ParallelFor& parallel);
+  void (*matmul_to_floats)(const TileMatmul<float>& work, const ParallelFor& parallel);
 };
 
 template <typename Tiles, typename Y>
@@ -246,10 +275,23 @@ TiledProduct<Tiles, TileProduct::kBf16, TransposedTileOutput<Y>> ProductOf(const
           .k = work.k};
 }
 
+template <typename Tiles, typename Y>
+void Multiply(const TileMatmul<Y>& work, const ParallelFor& parallel) {
+  TiledProduct<Tiles, TileProduct::kBf16, TileOutput<Y>>{.x = work.x,
+                                                         .w = work.w,
+                                                         .output = {.y = work.y, .stride = work.n},
+                                                         .m = work.m,
+                                                         .n = work.n,
+                                                         .k = work.k,
+                                                         .x_turned = work.x_turned}(parallel);
+}
+
 template <typename Tiles>
 inline constexpr TileLinearKernels kTileLinearKernels = {
     .run = [](const TileLinear<Bf16>& work, const ParallelFor& parallel) { ProductOf<Tiles>(work)(parallel); },
-    .run_columns = [](const TileLinear<float>& work, Range columns) { ProductOf<Tiles>(work).RunRows(columns); }};
+    .run_columns = [](const TileLinear<float>& work, Range columns) { ProductOf<Tiles>(work).RunRows(columns); },
+    .matmul = Multiply<Tiles, Bf16>,
+    .matmul_to_floats = Multiply<Tiles, float>};
 
 // Those of this processor; nullptr: it has none.
 const TileLinearKernels* TileLinearKernelsHere();
