@@ -210,7 +210,9 @@ Point CheckpointPoint(const Point& at, std::size_t prompt, std::size_t batch) {
                     .With("model", kCheckpointModel)
                     .With("batch", absl::StrCat(batch))
                     .With("prompt", absl::StrCat(prompt));
-  for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
+  for (const auto& [axis, value] : at.values()) {
+    if (point.Has(axis)) point = point.With(axis, value);  // a text has axes of its own
+  }
   return point;
 }
 

@@ -60,6 +60,10 @@ constexpr std::pair<const char*, const char*> kSharedAxisDocs[] = {
     {kRanksAxis, "processes that run each step together"},
 };
 
+std::logic_error NoAxis(const std::string& family, std::string_view axis) {
+  return std::logic_error(absl::StrCat("family ", family, " has no axis ", std::string(axis)));
+}
+
 }  // namespace
 
 Point::Point(std::string family, const std::vector<AxisSpec>* axes, AxisValues values)
@@ -73,7 +77,7 @@ const std::string& Point::Text(std::string_view axis) const {
     // "k has the value n" means that k equals the axis n.
     return value != axis && Has(value) ? Text(value) : value;
   }
-  throw std::logic_error(absl::StrCat("family ", family_, " has no axis ", std::string(axis)));
+  throw NoAxis(family_, axis);
 }
 
 std::vector<std::string> Point::Several(std::string_view axis) const {
@@ -118,9 +122,9 @@ std::string Point::FullName() const {
 
 Point Point::With(std::string_view axis, std::string value) const {
   Point changed = *this;
-  for (auto& [name, current] : changed.values_) {
-    if (name == axis) current = value;
-  }
+  const auto found = std::ranges::find(changed.values_, axis, &AxisValues::value_type::first);
+  if (found == changed.values_.end()) throw NoAxis(family_, axis);
+  found->second = std::move(value);
   return changed;
 }
 

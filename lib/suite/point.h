@@ -79,7 +79,7 @@ class Point {
   // The name including defaults that Name omits: "gelu/impl:eager/dtype:fp32/…/cache:cold".
   std::string FullName() const;
 
-  // The same point with one axis changed.
+  // The same point with one axis changed. The axis must exist.
   Point With(std::string_view axis, std::string value) const;
 
   const std::vector<AxisSpec>& axes() const { return *axes_; }

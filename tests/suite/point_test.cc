@@ -37,6 +37,7 @@ TEST(Point, DefaultsFollowTheAxisTheyName) {
 TEST(Point, UnknownAxisIsAMistakeInTheProgram) {
   EXPECT_THROW(At("n", "64").Number("batch"), std::logic_error);
   EXPECT_THROW(At("n", "64").Number("impl"), std::logic_error);
+  EXPECT_THROW(At("n", "64").With("batch", "1"), std::logic_error);
 }
 
 TEST(ValidValue, ChoicesNumbersAndFollowing) {
