@@ -108,13 +108,6 @@ absl::StatusOr<RegularFile> RegularFile::Open(const std::string& path) {
 RegularFile::RegularFile(RegularFile&& other) noexcept
     : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), size_(other.size_) {}
 
-RegularFile& RegularFile::operator=(RegularFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(file_, other.file_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
 RegularFile::~RegularFile() {
   if (file_ >= 0) close(file_);
 }

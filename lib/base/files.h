@@ -28,7 +28,6 @@ class RegularFile {
   static absl::StatusOr<RegularFile> Open(const std::string& path);
 
   RegularFile(RegularFile&& other) noexcept;
-  RegularFile& operator=(RegularFile&& other) noexcept;
   ~RegularFile();
 
   const std::string& path() const { return path_; }
