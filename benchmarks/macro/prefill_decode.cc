@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 #include <memory>
 
@@ -76,12 +75,17 @@ GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& preci
   return more;
 }
 
-// The products by tiles in the last step.
-void DescribeTiles(std::function<int64_t()> products, Case& built) {
-  built.figures.emplace_back("tile_products", [products = std::move(products)] {
-    const int64_t count = products();
-    return count > 0 ? static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
-  });
+// The products by tiles, and the kernels of LibTorch instead of ours, in the last step.
+template <typename O>
+void DescribeTiles(const std::shared_ptr<O>& o, Case& built) {
+  const auto figure = [&](const char* name, int64_t (models::DecoderModel::*count)() const) {
+    built.figures.emplace_back(name, [o, count] {
+      const int64_t n = (*o->loaded.decoder.*count)();
+      return n > 0 ? static_cast<double>(n) : std::numeric_limits<double>::quiet_NaN();
+    });
+  };
+  figure("tile_products", &models::DecoderModel::TileProducts);
+  figure("library_kernels", &models::DecoderModel::LibraryKernels);
 }
 
 struct Prefill {
@@ -124,7 +128,7 @@ const Registration kPrefill =
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          DescribeTiles([o] { return o->loaded.decoder->TileProducts(); }, built);
+          DescribeTiles(o, built);
           o->phases.Describe(built);
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
           DescribeSharedStep(
@@ -217,7 +221,7 @@ const Registration kDecode =
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          DescribeTiles([o] { return o->loaded.decoder->TileProducts(); }, built);
+          DescribeTiles(o, built);
           o->phases.Describe(built);
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at.With(kParallelAxis, kNotParallel))

@@ -8,9 +8,13 @@
 
 namespace roofbench {
 
-MeasuredChoice& MeasuredChoice::OfProcess() {
+MeasuredChoice* MeasuredChoice::OfProcess() {
+#if ROOFBENCH_EMULATE_TILES
+  return nullptr;
+#else
   static MeasuredChoice choice;
-  return choice;
+  return &choice;
+#endif
 }
 
 bool MeasuredChoice::TakesOurs(ShapeClass shape, Function ours, Function library) {

@@ -34,8 +34,9 @@ class MeasuredChoice {
 
   MeasuredChoice() : MeasuredChoice(WallSeconds) {}
   explicit MeasuredChoice(Timer timer) : timer_(std::move(timer)) {}
-  // One for all models of the process.
-  static MeasuredChoice& OfProcess();
+  // One for all models of the process; nullptr in a build with ROOFBENCH_EMULATE_TILES: emulated tiles never win, but
+  // are what it tests.
+  static MeasuredChoice* OfProcess();
 
   // Whether ours is at least as fast. Runs both several times if the class is new, so neither may change its operands.
   bool TakesOurs(ShapeClass shape, Function ours, Function library);

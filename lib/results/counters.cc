@@ -358,9 +358,13 @@ constexpr CounterSpec kTable[] = {
      "columns of the activations that LLM.int8() multiplied unquantized; for a model, the mean over the products of "
      "the last token or prompt",
      "the case has no LLM.int8() product, or runs on a GPU whose host does not know them"},
-    {"tile_products", "count", kNeither, 0, kExact,
+    {"tile_products", "count", kNeither, 0, kMeasured,
      "bf16 products of a step that our own kernel computed by tiles (Intel AMX)",
      "the case is no prefill or decode, the processor has no tiles, or no product has 16 rows"},
+    {"library_kernels", "count", kNeither, 0, kMeasured,
+     "bf16 products and attentions of a prompt that LibTorch computed for `native`, because it was measured to be "
+     "faster for their shapes",
+     "as tile_products, or our own kernels were faster"},
     {"max_over_mean_load", "number", kNeither, 0, kExact, "rows of the expert that has most, over the mean of all",
      "the case has no rows of experts"},
     {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",

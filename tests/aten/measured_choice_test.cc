@@ -89,7 +89,7 @@ TEST(MeasuredChoice, HasAClockAndIsOneOfTheProcess) {
   ShapeClass other = kShape;
   other.n = 1;
   EXPECT_FALSE(choice.TakesOurs(other, sleeps, nothing));
-  EXPECT_EQ(&MeasuredChoice::OfProcess(), &MeasuredChoice::OfProcess());
+  EXPECT_EQ(MeasuredChoice::OfProcess(), MeasuredChoice::OfProcess());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/aten/measured_choice.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/decoder_weights.h"
 #include "lib/models/decoding/kv_cache.h"
@@ -45,8 +46,8 @@ class DecoderModel {
   // Like AppendOne for each token, but at once: returns the logits after each, [batch, n, vocab].
   virtual at::Tensor AppendAll(const at::Tensor& tokens) = 0;
 
-  // Does the setup that libraries need to read prompts of `tokens` tokens into `sequences` sequences, so that none pays
-  // for it. The tokens after a prompt need none.
+  // Does the setup that libraries need to read prompts of `tokens` tokens into `sequences` sequences, and measures what
+  // they choose between, so that none pays for it. The tokens after a prompt need none.
   virtual void Prepare(int64_t /*sequences*/, int64_t /*tokens*/) {}
   // LibTorch's attention kernel for one token over `keys` keys (lib/aten/attention.h); nullopt if LibTorch does not run
   // it.
@@ -57,6 +58,8 @@ class DecoderModel {
   virtual std::optional<double> OutlierColumns() const { return std::nullopt; }
   // The products of the last call that our kernels computed by tiles.
   virtual int64_t TileProducts() const { return 0; }
+  // The products and attentions that LibTorch computed instead, because it was measured to be faster.
+  virtual int64_t LibraryKernels() const { return 0; }
   // Uses `product` for int8 weights and the vectors that it supports, in decoders by LibTorch's operations.
   virtual void MultiplyInt8By(Int8Product /*product*/) {}
 
@@ -91,6 +94,9 @@ struct DecoderRoom {
   int64_t capacity = 1;  // tokens of each
   int64_t piece = 1;     // tokens of each that AppendAll reads in one step
   const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
+  // Between our kernels for prompts and LibTorch's, where there are tiles; nullptr: ours. Ranks take ours, since
+  // results that all of them compute must be the same.
+  MeasuredChoice* choice = MeasuredChoice::OfProcess();
 };
 
 // By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights and the hooks must outlive it.

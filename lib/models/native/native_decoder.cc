@@ -5,6 +5,8 @@
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -41,6 +44,8 @@ using workload::DecoderComponent;
 // T: the type of vectors in products, and of the cache.
 template <typename T>
 class NativeDecoder final : public DecoderModel {
+  static constexpr bool kTakesTiles = std::is_same_v<T, Bf16>;
+
  public:
   NativeDecoder(const DecoderWeights& weights, const DecoderRoom& room, int threads, ForwardHooks& hooks)
       : weights_(weights),
@@ -56,6 +61,7 @@ class NativeDecoder final : public DecoderModel {
                    .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim})},
                   weights.storage.outlier_threshold, room.tiles, threads),
         by_tiles_(room.tiles),
+        choice_(kTakesTiles && room.tiles != nullptr && &hooks == &NoHooks() ? room.choice : nullptr),
         final_norm_(Fp32(weights.final_norm)),
         logits_(at::zeros({n_.tokens, n_.vocab}, at::kFloat)),
         residual_(n_.tokens, n_.d, static_cast<float>(weights.config.rms_epsilon), threads,
@@ -69,17 +75,14 @@ class NativeDecoder final : public DecoderModel {
         hooks_(&hooks == &NoHooks() ? nullptr : &hooks),
         terms_(hooks_ != nullptr && !residual_.is_own() ? Size(n_.tokens * n_.d) : 0) {
     eager_.SumBy(hooks);
-    eager_.AttendPromptsBy([this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return prompt_attention_(q, k, v, pool_);
-    });
+    eager_.AttendPromptsBy(
+        [this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) { return Attend(q, k, v); });
     eager_.MultiplyIntegersOn(pool_);
-    if (room.tiles != nullptr) {
-      eager_.MultiplyBy([this](const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
-        if (!LinearByTiles::Takes(x)) return at::linear(x, weight, bias);
-        const observe::Range kernel("roofbench::linear by tiles");
-        ++tile_products_;
-        return by_tiles_(x, weight, bias, pool_);
-      });
+    if (kTakesTiles && room.tiles != nullptr) {
+      linear_ = [this](const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+        return Linear(x, weight, bias);
+      };
+      eager_.MultiplyBy(linear_);
     }
     for (const LayerWeights& layer : weights.layers) {
       const auto from = LayerVectors(layer);
@@ -91,6 +94,29 @@ class NativeDecoder final : public DecoderModel {
       s.x.resize(Size(n_.tokens * n_.d));
       s.gathered.resize(Size(n_.tokens * n_.d));
       s.columns.reserve(Size(n_.ff / RowGrain(weights.layers.front().gate_up) + 1));
+    }
+  }
+
+  // Pieces and experts have fewer tokens than prompts.
+  void Prepare(int64_t sequences, int64_t tokens) override {
+    if (choice_ == nullptr || tokens == 1) return;
+    const LayerWeights& layer = weights_.layers.front();
+    const auto options = weights_.embedding.options();
+    const auto measure = [&](const StoredMatrix& matrix, int64_t most) {
+      if (matrix.rows == 0 || matrix.MultipliesIntegers()) return;
+      for (int64_t rows = kernels::kLeastTileLinearRows; rows < 2 * most; rows *= 2) {
+        matrix.Apply(at::ones({std::min(rows, most), matrix.columns}, options), 0, 0, nullptr, nullptr, linear_);
+      }
+    };
+    for (const StoredMatrix* const matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
+      measure(*matrix, sequences * tokens);
+    }
+    measure(weights_.head, sequences);
+    for (int64_t piece = 2; piece < 2 * tokens; piece *= 2) {
+      const auto vectors = [&](int64_t heads) {
+        return at::ones({sequences, heads, std::min(piece, tokens), n_.dim}, options);
+      };
+      Attend(vectors(n_.heads), vectors(n_.kv_heads), vectors(n_.kv_heads));
     }
   }
 
@@ -123,6 +149,7 @@ class NativeDecoder final : public DecoderModel {
     return products_.tally().products > 0 ? products_.tally().Mean() : eager_.OutlierColumns();
   }
   int64_t TileProducts() const override { return products_.tile_products() + tile_products_; }
+  int64_t LibraryKernels() const override { return library_kernels_; }
   const KvCache* keys_and_values() const override { return eager_.keys_and_values(); }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
@@ -147,6 +174,47 @@ class NativeDecoder final : public DecoderModel {
   void Restart() {
     products_.Restart();
     tile_products_ = 0;
+    library_kernels_ = 0;
+  }
+  // Whether to take ours, counted otherwise.
+  template <typename Ours, typename Library>
+  bool TakesOurs(const ShapeClass& shape, Ours ours, Library library) {
+    if (choice_ == nullptr || choice_->TakesOurs(
+                                  shape, [&] { ours(); }, [&] { library(); })) {
+      return true;
+    }
+    ++library_kernels_;
+    return false;
+  }
+  // As at::linear, for a prompt.
+  at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+    const auto library = [&] { return at::linear(x, weight, bias); };
+    if (!LinearByTiles::Takes(x)) return library();
+    const auto by_tiles = [&] {
+      const observe::Range kernel("roofbench::linear by tiles");
+      return by_tiles_(x, weight, bias, pool_);
+    };
+    const ShapeClass shape{
+        .operation = "linear", .rows = x.size(0), .n = weight.size(0), .k = weight.size(1), .threads = pool_.threads()};
+    if (!TakesOurs(shape, by_tiles, library)) return library();
+    ++tile_products_;
+    return by_tiles();
+  }
+  // The causal attention of a prompt.
+  at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    const auto ours = [&] { return prompt_attention_(q, k, v, pool_); };
+    // LibTorch's does not cap scores, and would need a mask of the tokens before.
+    if (weights_.config.score_cap > 0 || q.size(2) < k.size(2)) return ours();
+    const auto library = [&] {
+      return at::scaled_dot_product_attention(q, k, v, std::nullopt, 0.0, /*is_causal=*/true,
+                                              weights_.config.ScoreScale(), n_.heads != n_.kv_heads);
+    };
+    const ShapeClass shape{.operation = "attention",
+                           .rows = q.size(2),
+                           .n = q.size(0) * q.size(1),
+                           .k = q.size(3),
+                           .threads = pool_.threads()};
+    return TakesOurs(shape, ours, library) ? ours() : library();
   }
   // The number of tokens in the step.
   int64_t active() const { return static_cast<int64_t>(sequences_.size()) * each_; }
@@ -394,8 +462,11 @@ class NativeDecoder final : public DecoderModel {
   const float embedding_scale_ = static_cast<float>(weights_.EmbeddingScale());
   PromptAttention prompt_attention_;
   RegionProducts<T> products_;
-  LinearByTiles by_tiles_;     // of prompts
-  int64_t tile_products_ = 0;  // of the last prompt
+  LinearByTiles by_tiles_;  // of prompts
+  MeasuredChoice* const choice_;
+  LinearFunction linear_;        // nullptr: at::linear
+  int64_t tile_products_ = 0;    // of the last prompt
+  int64_t library_kernels_ = 0;  // the same
   // The vectors of layers in fp32, which our kernels read.
   std::vector<LayerWeights> vectors_;  // without the matrices
   at::Tensor final_norm_;

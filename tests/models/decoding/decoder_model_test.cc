@@ -17,6 +17,7 @@
 
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/training/transformer_model.h"
 #include "lib/workload/models/decoder.h"
 #include "tests/models/decoding/variants.h"
 
@@ -299,10 +300,11 @@ class DecoderByTiles : public testing::TestWithParam<Variant> {
   DecoderByTiles() : generator_(at::detail::createCPUGenerator(3)), weights_(WeightsOf(GetParam())) {
     if (GetParam().has_all) FillVectors(weights_, generator_);
   }
-  std::unique_ptr<DecoderModel> Make(int64_t batch, int64_t piece) {
-    return MakeDecoder("native", weights_,
-                       {.batch = batch, .capacity = kTokens + kNew, .piece = piece, .tiles = kEmulated}, 2)
-        .value();
+  std::unique_ptr<DecoderModel> Make(int64_t batch, int64_t piece, MeasuredChoice* choice = nullptr,
+                                     ForwardHooks& hooks = NoHooks()) {
+    const DecoderRoom room{
+        .batch = batch, .capacity = kTokens + kNew, .piece = piece, .tiles = kEmulated, .choice = choice};
+    return MakeDecoder("native", weights_, room, 2, hooks).value();
   }
   at::Tensor Tokens(int64_t batch, int64_t n) { return at::randint(0, 96, {batch, n}, generator_, at::kLong); }
   int64_t Layers() const { return static_cast<int64_t>(weights_.layers.size()); }
@@ -349,6 +351,102 @@ TEST_P(DecoderByTiles, TakesStepsOfManyTokens) {
     EXPECT_GT(tiled->TileProducts(), 2 * Layers() + 1);
   } else {
     EXPECT_EQ(tiled->TileProducts(), is_bf16 ? 4 * Layers() + 1 : 0);
+  }
+}
+
+// A choice whose timer says who is faster.
+class Race {
+ public:
+  explicit Race(bool ours) : ours_(ours) {}
+  MeasuredChoice* choice() { return &choice_; }
+  int64_t runs() const { return runs_; }
+
+ private:
+  const bool ours_;
+  int64_t runs_ = 0;
+  MeasuredChoice choice_{[this](MeasuredChoice::Function run) {
+    run();
+    const bool is_ours = runs_++ % 2 == 0;
+    return is_ours == ours_ ? 1.0 : 2.0;
+  }};
+};
+
+TEST_P(DecoderByTiles, TakesOursWhereItIsFaster) {
+  const at::Tensor tokens = Tokens(2, kTokens);
+  const auto always = Make(2, 1);
+  Race race(/*ours=*/true);
+  const auto measured = Make(2, 1, race.choice());
+  EXPECT_TRUE(measured->Append(tokens).equal(always->Append(tokens)));
+  EXPECT_GT(race.runs(), 0);
+  EXPECT_EQ(measured->TileProducts(), always->TileProducts());
+  EXPECT_EQ(measured->LibraryKernels(), 0);
+}
+
+TEST_P(DecoderByTiles, TakesLibTorchsWhereItIsFaster) {
+  const at::Tensor tokens = Tokens(2, kTokens);
+  EagerDecoder eager(weights_, 2, kTokens);
+  Race race(/*ours=*/false);
+  const auto measured = Make(2, 1, race.choice());
+  const at::Tensor expected = eager.Append(tokens);
+  if (GetParam().has_all) {
+    EXPECT_LT(Off(measured->Append(tokens), expected), 0.06) << "a bias is added before rounding; scores are capped";
+  } else {
+    EXPECT_TRUE(measured->Append(tokens).equal(expected));
+  }
+  EXPECT_EQ(measured->TileProducts(), 0);
+  const int64_t kernels = measured->LibraryKernels();
+  const int64_t runs = race.runs();
+  if (weights_.config.shape.IsMixture()) {
+    EXPECT_GT(kernels, 4 * Layers()) << "and of some experts";
+  } else {
+    const int64_t in_layer = GetParam().has_all ? 4 : 5;
+    EXPECT_EQ(kernels, in_layer * Layers());
+    EXPECT_EQ(runs, 6 * in_layer) << "three of both for each shape";
+  }
+  measured->Truncate(0);
+  measured->Append(tokens);
+  EXPECT_EQ(race.runs(), runs);
+  EXPECT_EQ(measured->LibraryKernels(), kernels) << "of this prompt";
+}
+
+TEST_P(DecoderByTiles, MeasuresBeforePrompts) {
+  constexpr int64_t kBatch = 17;  // enough vectors of the head
+  Race race(/*ours=*/false);
+  const auto measured = Make(kBatch, 1, race.choice());
+  constexpr int64_t kMost = 5;
+  measured->Prepare(kBatch, kMost);
+  const int64_t runs = race.runs();
+  EXPECT_GT(runs, 0);
+  for (int64_t tokens = 2; tokens <= kMost; ++tokens) {
+    measured->Truncate(0);
+    measured->Append(Tokens(kBatch, tokens));
+    EXPECT_GT(measured->LibraryKernels(), 0);
+    EXPECT_EQ(race.runs(), runs) << tokens;
+  }
+}
+
+TEST_P(DecoderByTiles, MeasuresOnNoRankOfSeveral) {
+  class Ranks final : public ForwardHooks {
+  } ranks;
+  Race race(/*ours=*/false);
+  const auto rank = Make(2, 1, race.choice(), ranks);
+  rank->Prepare(2, kTokens);
+  rank->Append(Tokens(2, kTokens));
+  EXPECT_EQ(race.runs(), 0);
+  EXPECT_GT(rank->TileProducts(), 0);
+}
+
+TEST(NativeDecoder, MeasuresNothingWithoutTilesOrInFp32) {
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kFp32}) {
+    const DecoderWeights weights = WeightsOf({"native", "tiny_llama", format});
+    Race race(/*ours=*/false);
+    const kernels::TileLinearKernels* const tiles = format == WeightFormat::kFp32 ? kEmulated : nullptr;
+    const auto decoder =
+        MakeDecoder("native", weights, {.capacity = 40, .tiles = tiles, .choice = race.choice()}, 2).value();
+    decoder->Prepare(1, 40);
+    decoder->Append(at::full({1, 40}, 1, at::kLong));
+    EXPECT_EQ(race.runs(), 0) << Name(format);
+    EXPECT_EQ(decoder->LibraryKernels(), 0);
   }
 }
 
