@@ -20,12 +20,18 @@ target_compile_options(
             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-fno-omit-frame-pointer>
             $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${ROOFBENCH_WERROR}>>:-Werror=all-warnings;-Xcompiler=-Werror>)
 # The program reports builds that are unsuitable for measurements.
+set(build_type $<CONFIG>)
 if(ROOFBENCH_SANITIZE)
   set(optimized 0)
 else()
   set(optimized $<CONFIG:Release,RelWithDebInfo>)
 endif()
-target_compile_definitions(roofbench_compiler INTERFACE ROOFBENCH_BUILD_TYPE="$<CONFIG>"
+if(ROOFBENCH_EMULATE_TILES)
+  string(APPEND build_type " with emulated tiles")
+  set(optimized 0)
+  target_compile_definitions(roofbench_compiler INTERFACE ROOFBENCH_EMULATE_TILES=1)
+endif()
+target_compile_definitions(roofbench_compiler INTERFACE ROOFBENCH_BUILD_TYPE="${build_type}"
                                                         ROOFBENCH_OPTIMIZED=${optimized})
 
 if(ROOFBENCH_SANITIZE)

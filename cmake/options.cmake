@@ -5,6 +5,7 @@ option(ROOFBENCH_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_PRECOMPILE "Precompile the headers of LibTorch" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_CCACHE "Compile through ccache where it is installed" ON)
+option(ROOFBENCH_EMULATE_TILES "Let every processor have tiles (Intel AMX), which are emulated: for tests alone" OFF)
 set(ROOFBENCH_SANITIZE "" CACHE STRING "Value of -fsanitize=, for example address,undefined")
 set(ROOFBENCH_FETCH "" CACHE STRING
     "Packages to build from source although they are installed: benchmark;googletest;absl;nlohmann_json;highway or all")

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = ROOT / "build" / "release" / "bin"
+BIN = ROOT / "build" / os.environ.get("ROOFBENCH_PRESET", "release") / "bin"
 PROGRAM = BIN / "roofbench"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -82,6 +82,8 @@ constexpr kernels::IsaVariant<ComputeLoop> kLoops[] = {
     {kernels::kAvx512Bf16, {Dtype::kBf16, "vdpbf16ps avx512", FlopsPerIteration(24, 4, 32), DotBf16Avx512}},
     {kernels::kAvxVnni, {Dtype::kInt8, "vpdpbusd avx2", FlopsPerIteration(12, 2, 32), DotInt8Avx2}},
     {kernels::kAvx512Vnni, {Dtype::kInt8, "vpdpbusd avx512", FlopsPerIteration(16, 4, 64), DotInt8Avx512}},
+#endif
+#if ROOFBENCH_X86 && !ROOFBENCH_EMULATE_TILES
     {kernels::kAmxBf16,
      {Dtype::kBf16, "tdpbf16ps amx", TileLoopFlops(TileProduct::kBf16),
       TileLoop<kernels::HardwareTiles, TileProduct::kBf16>}},

@@ -53,7 +53,9 @@ bool PrefersFewStreams() {
 
 // The products of tiles that this process may use: Linux saves the registers of tiles only for a process that asks.
 uint32_t TileFeatures() {
-#ifdef __linux__
+#if ROOFBENCH_EMULATE_TILES
+  return kAmxBf16 | kAmxInt8;
+#elif defined(__linux__)
   constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h, which older systems lack
   constexpr int kTileData = 18;               // the state component of the registers (Intel SDM, volume 1, 13.1)
   const CpuId id = ExtendedFeatures(0);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tile registers (Intel AMX): eight registers of 16 rows of 64 bytes, and the products of two of them. Code for tiles
 // is a template over HardwareTiles, which has the instructions, and EmulatedTiles, which computes the same on every
-// processor, for tests.
+// processor, for tests. In a build with ROOFBENCH_EMULATE_TILES, which is for tests alone, every processor has tiles:
+// the emulated ones.
 #pragma once
 
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,7 +34,7 @@ constexpr int TileMultiplyAdds(TileProduct product) {
   return kTileRows * kTileColumns * kTileColumns * (product == TileProduct::kBf16 ? 2 : 4);
 }
 
-#if ROOFBENCH_X86
+#if ROOFBENCH_X86 && !ROOFBENCH_EMULATE_TILES
 // The tile registers of the calling thread, all of full size while this lives. Needs kAmxBf16 or kAmxInt8, by product.
 // Inline assembly, because the intrinsics take only literal register numbers.
 class HardwareTiles {
@@ -87,6 +86,9 @@ class HardwareTiles {
 };
 #endif
 
+// sums += x · y, of tiles without gaps.
+void EmulateTileProduct(TileProduct product, const std::byte* x, const std::byte* y, std::byte* sums);
+
 class EmulatedTiles {
  public:
   template <int kTile>
@@ -103,65 +105,18 @@ class EmulatedTiles {
   }
   template <TileProduct kProduct, int kSums, int kX, int kY>
   void MultiplyAdd() {
-    for (std::size_t m = 0; m < kTileRows; ++m) {
-      for (std::size_t n = 0; n < kTileColumns; ++n) {
-        if constexpr (kProduct == TileProduct::kBf16) {
-          AddBf16<kX, kY>(m, n, Row(kSums, m) + n * sizeof(float));
-        } else {
-          using OfY = std::conditional_t<kProduct == TileProduct::kInt8, int8_t, uint8_t>;
-          AddInt8<OfY, kX, kY>(m, n, Row(kSums, m) + n * sizeof(int32_t));
-        }
-      }
-    }
+    EmulateTileProduct(kProduct, Row(kX, 0), Row(kY, 0), Row(kSums, 0));
   }
 
  private:
   std::byte* Row(std::size_t tile, std::size_t row) { return &registers_[tile * kTileBytes + row * kTileRowBytes]; }
 
-  template <typename T>
-  static T At(const std::byte* from, std::size_t index) {
-    T value;
-    std::memcpy(&value, from + index * sizeof(T), sizeof(T));
-    return value;
-  }
-
-  // Denormals count as zero, as operands and as results.
-  static float Flushed(float value) {
-    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value) : value;
-  }
-  static float Bf16At(const std::byte* from, std::size_t index) {
-    return Flushed(std::bit_cast<float>(uint32_t{At<uint16_t>(from, index)} << 16));
-  }
-
-  // The even and the odd elements have a sum each, by fused multiply-adds; both are added at the end (Intel SDM, volume
-  // 2B, TDPBF16PS).
-  template <int kX, int kY>
-  void AddBf16(std::size_t m, std::size_t n, std::byte* sum) {
-    float halves[2] = {};
-    for (std::size_t k = 0; k < kTileColumns; ++k) {
-      for (std::size_t half = 0; half < 2; ++half) {
-        halves[half] =
-            Flushed(std::fma(Bf16At(Row(kX, m), 2 * k + half), Bf16At(Row(kY, k), 2 * n + half), halves[half]));
-      }
-    }
-    const float total = Flushed(Flushed(At<float>(sum, 0)) + Flushed(halves[0] + halves[1]));
-    std::memcpy(sum, &total, sizeof(total));
-  }
-
-  // Wraps around.
-  template <typename OfY, int kX, int kY>
-  void AddInt8(std::size_t m, std::size_t n, std::byte* sum) {
-    auto total = At<uint32_t>(sum, 0);
-    for (std::size_t k = 0; k < kTileColumns; ++k) {
-      for (std::size_t part = 0; part < 4; ++part) {
-        total += static_cast<uint32_t>(At<int8_t>(Row(kX, m), 4 * k + part) * At<OfY>(Row(kY, k), 4 * n + part));
-      }
-    }
-    std::memcpy(sum, &total, sizeof(total));
-  }
-
   std::array<std::byte, static_cast<std::size_t>(kTileRegisters)* kTileBytes> registers_ = {};
 };
+
+#if ROOFBENCH_EMULATE_TILES
+using HardwareTiles = EmulatedTiles;
+#endif
 
 // Where MultiplyTiles finds an operand, and where its sums; distances are in bytes.
 struct TileOperand {
