@@ -56,6 +56,35 @@ at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weig
   return y;
 }
 
+at::Tensor MatmulByTiles(const kernels::TileLinearKernels& tiles, const at::Tensor& x, const at::Tensor& w,
+                         at::ScalarType type, const kernels::ParallelFor& parallel_for) {
+  const bool x_turned = !x.is_contiguous() && x.t().is_contiguous();
+  const at::Tensor left = x_turned ? x : x.contiguous();
+  const at::Tensor right = w.contiguous();
+  const int64_t k = w.size(0);
+  const int64_t n = w.size(1);
+  const at::Tensor packed = at::empty({kernels::PanelBytes(n, kernels::TileSteps(k * w.element_size()))}, at::kByte);
+  auto* const panels = static_cast<std::byte*>(packed.mutable_data_ptr());
+  kernels::PackTurnedTileColumns(Elements<kernels::Bf16>(right), k, n, panels, parallel_for);
+  at::Tensor y = at::empty({x.size(0), n}, x.options().dtype(type));
+  const auto multiply = [&]<typename Y>(Y, auto kernel) {
+    kernel({.x = Elements<kernels::Bf16>(left),
+            .w = panels,
+            .y = Elements<Y>(y),
+            .m = x.size(0),
+            .n = n,
+            .k = k,
+            .x_turned = x_turned},
+           parallel_for);
+  };
+  if (type == at::kFloat) {
+    multiply(float(), tiles.matmul_to_floats);
+  } else {
+    multiply(kernels::Bf16(), tiles.matmul);
+  }
+  return y;
+}
+
 namespace {
 
 at::Tensor Even(const at::Tensor& columns) { return columns.slice(-1, 0, columns.size(-1), 2); }

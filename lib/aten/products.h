@@ -38,6 +38,10 @@ class LinearByTiles {
   at::Tensor packed_;  // x, kept from product to product
 };
 
+// x[m,k] · w[k,n] in bf16 by tiles, as bf16 or fp32; x may be the transpose of a tensor without gaps.
+at::Tensor MatmulByTiles(const kernels::TileLinearKernels& tiles, const at::Tensor& x, const at::Tensor& w,
+                         at::ScalarType type, const kernels::ParallelFor& parallel_for);
+
 // Unchecked requirements of at::_weight_int8pack_mm, LibTorch's product of int8 weights with 16-bit vectors. It reads
 // 16 columns at a time, past the end of a row, by loads that fault at an unaligned address.
 inline constexpr int64_t kPackedInt8Columns = 16;

@@ -3,12 +3,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
+
+#include <optional>
+#include <tuple>
 
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/products/gemv.h"
@@ -71,6 +75,49 @@ TEST_F(Int4LayoutsTest, PutsTheEvenColumnInTheLowBitsForAGpu) {
   const at::Tensor unpacked = at::stack({packed.bitwise_and(15), packed.div(16, "floor")}, -1);
   EXPECT_TRUE(unpacked.view({kMatrices, kRows, kColumns}).equal(codes_));
 }
+
+// Full and partial tiles, panels and slabs.
+class ProductsByTiles : public testing::TestWithParam<std::tuple<int64_t, int64_t, int64_t>> {
+ protected:
+  static at::Tensor Draw(int64_t rows, int64_t columns) { return at::randn({rows, columns}).to(at::kBFloat16); }
+  // Half a unit of `y`'s type, and the sums in fp32.
+  static void ExpectProduct(const at::Tensor& y, const at::Tensor& left, const at::Tensor& right) {
+    const at::Tensor exact = at::matmul(left.to(at::kDouble), right.to(at::kDouble));
+    const double rounding = y.scalar_type() == at::kFloat ? 0 : 0x1p-8;
+    EXPECT_TRUE(at::allclose(y.to(at::kDouble), exact, rounding, 1e-5 * static_cast<double>(left.size(1))));
+  }
+
+  const kernels::TileLinearKernels& tiles_ = kernels::kTileLinearKernels<kernels::EmulatedTiles>;
+  const kernels::ThreadPool pool_{2};
+};
+
+TEST_P(ProductsByTiles, AreThoseOfALinearLayer) {
+  const auto [m, n, k] = GetParam();
+  at::manual_seed(1);
+  const at::Tensor x = Draw(m, k);
+  const at::Tensor weight = Draw(n, k);
+  const at::Tensor dy = Draw(m, n);
+  ExpectProduct(LinearByTiles(&tiles_)(x, weight, std::nullopt, pool_), x, weight.t());
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const at::Tensor dx = MatmulByTiles(tiles_, dy, weight, type, pool_);
+    EXPECT_EQ(dx.scalar_type(), type);
+    ExpectProduct(dx, dy, weight);
+    ExpectProduct(MatmulByTiles(tiles_, dy.t(), x, type, pool_), dy.t(), x);
+  }
+}
+
+// Neither a matrix nor its transpose lies without gaps.
+TEST_P(ProductsByTiles, TakeMatricesWithGaps) {
+  const auto [m, n, k] = GetParam();
+  const at::Tensor x = Draw(m, k + 1).narrow(1, 1, k);
+  const at::Tensor w = Draw(n, k).t();
+  ExpectProduct(MatmulByTiles(tiles_, x, w, at::kFloat, pool_), x, w);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ProductsByTiles,
+                         testing::Values(std::tuple(16, 32, 32), std::tuple(17, 33, 70), std::tuple(33, 50, 31),
+                                         std::tuple(70, 16, 17), std::tuple(1, 5, 3), std::tuple(520, 17, 40),
+                                         std::tuple(40, 520, 33)));
 
 }  // namespace
 }  // namespace roofbench

@@ -196,10 +196,27 @@ at::ScalarType ProductType(at::ScalarType storage) {
 
 // x[m,k] · weight[n,k]ᵀ (+ bias[n]). at::mm uses oneDNN only in bf16; its library for fp32 is half as fast on some
 // processors.
-at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
+at::Tensor LibraryProduct(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
   if (x.scalar_type() != at::kFloat) return bias ? at::addmm(*bias, x, weight.t()) : at::mm(x, weight.t());
   const c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   return OnednnLinear(x, weight, bias);
+}
+
+// The tiles for the product of x and another matrix; nullptr: LibTorch computes it.
+const kernels::TileLinearKernels* TilesFor(const at::Tensor& x) {
+  LayerProducts& products = LayerProducts::OfProcess();
+  if (products.tiles == nullptr || !LinearByTiles::Takes(x)) return nullptr;
+  ++products.by_tiles;
+  return products.tiles;
+}
+
+// x[m,k] · weight[n,k]ᵀ (+ bias[n]).
+at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
+  if (const kernels::TileLinearKernels* const tiles = TilesFor(x)) {
+    const observe::Range kernel("roofbench::linear by tiles");
+    return LinearByTiles(tiles)(x, weight, bias, TorchThreads());
+  }
+  return LibraryProduct(x, weight, bias);
 }
 
 // xᵀ as the left operand of a product; in fp32 a copy, because oneDNN reads a transposed matrix more slowly.
@@ -211,6 +228,16 @@ at::Tensor Turned(const at::Tensor& x) {
   Run(kernels::Transpose{.x = Elements<float>(plain), .y = Elements<float>(y), .rows = x.size(0), .cols = x.size(1)},
       TorchThreads());
   return y;
+}
+
+// x[m,k] · w[k,n] as `type`, where x may be Turned.
+at::Tensor Gradient(const at::Tensor& x, const at::Tensor& w, at::ScalarType type) {
+  // Few rows, or few terms, would leave most of a tile empty.
+  if (const auto* const tiles = TilesFor(x.size(0) < x.size(1) ? x : x.t())) {
+    const observe::Range kernel("roofbench::gradient by tiles");
+    return MatmulByTiles(*tiles, x, w, type, TorchThreads());
+  }
+  return LibraryProduct(x, w.t()).to(type);
 }
 
 class LinearFunction : public Function<LinearFunction> {
@@ -234,9 +261,8 @@ class LinearFunction : public Function<LinearFunction> {
     const at::Tensor dy = upstream[0].reshape({-1, upstream[0].size(-1)}).to(rows.scalar_type());
     std::vector<int64_t> shape = upstream[0].sizes().vec();
     shape.back() = weight.size(1);
-    const at::Tensor dx = Product(dy, weight.t()).view(shape).to(context->saved_data["x"].toScalarType());
-    const at::Tensor dw = Product(Turned(dy), rows.t()).to(context->saved_data["weight"].toScalarType());
-    return {dx, dw};
+    return {Gradient(dy, weight, context->saved_data["x"].toScalarType()).view(shape),
+            Gradient(Turned(dy), rows, context->saved_data["weight"].toScalarType())};
   }
 };
 
@@ -379,10 +405,8 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
     });
     const at::ScalarType storage = context->saved_data["weight"].toScalarType();
     at::Tensor dx;
-    if (context->needs_input_grad(0)) {
-      dx = Product(d_sums, saved[1].t()).to(context->saved_data["x"].toScalarType());
-    }
-    return {dx, Product(Turned(d_sums), rows.t()).to(storage), at::sum(d_sums, {0}, /*keepdim=*/false, storage)};
+    if (context->needs_input_grad(0)) dx = Gradient(d_sums, saved[1], context->saved_data["x"].toScalarType());
+    return {dx, Gradient(Turned(d_sums), rows, storage), at::sum(d_sums, {0}, /*keepdim=*/false, storage)};
   }
 };
 
@@ -394,6 +418,11 @@ at::Tensor NativeCrossEntropy(const at::Tensor& logits, const at::Tensor& target
 }
 
 }  // namespace
+
+LayerProducts& LayerProducts::OfProcess() {
+  static LayerProducts products;
+  return products;
+}
 
 at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   return LinearGeluFunction::apply(x, weight, bias);

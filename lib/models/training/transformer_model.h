@@ -6,10 +6,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <vector>
 
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/rotary_table.h"
 #include "lib/workload/models/transformer.h"
 
@@ -48,11 +50,19 @@ struct LayerFunctions {
 // LibTorch's own operations.
 const LayerFunctions& EagerLayers();
 
-// For a CPU: products by oneDNN, attention and the rest by our kernels. Each layer is one autograd function that keeps
-// only what backward needs. Under autocast each layer takes and returns bf16: a norm rounds its result once, not for
-// each product that reads it, and the gradient of the logits is bf16 from the start. The residual stream keeps the
-// parameters' precision. Attention keeps q, k, v, the result and one number per query for backward; Attention::kNaive
-// runs LibTorch's operations.
+// How NativeLayers multiply in bf16. There is one for the process, since a layer is a function.
+struct LayerProducts {
+  const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
+  std::atomic<int64_t> by_tiles = 0;                                           // so far
+
+  static LayerProducts& OfProcess();
+};
+
+// For a CPU: products by oneDNN, those in bf16 by tiles where there are some, attention and the rest by our kernels.
+// Each layer is one autograd function that keeps only what backward needs. Under autocast each layer takes and returns
+// bf16: a norm rounds its result once, not for each product that reads it, and the gradient of the logits is bf16 from
+// the start. The residual stream keeps the parameters' precision. Attention keeps q, k, v, the result and one number
+// per query for backward; Attention::kNaive runs LibTorch's operations.
 const LayerFunctions& NativeLayers();
 
 // GELU(x [rows, in] · weight [out, in]ᵀ + bias [out]) likewise. Backward skips the gradient of an x that does not

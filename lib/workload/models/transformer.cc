@@ -119,7 +119,7 @@ Elements ElementsOf(const TransformerTraining& training) {
 
 // The peak of live bytes in addition to the parameters while forward runs and keeps nothing for backward: in a layer,
 // at the logits of the head, or in the loss.
-double ForwardPeak(const TransformerTraining& training) {
+double ForwardPeak(const TransformerTraining& training, double packed) {
   const Transformer& shape = training.shape;
   const bool native = training.implementation == TrainingImplementation::kNative;
   const double stream = ElementBytes(training.storage);
@@ -135,11 +135,11 @@ double ForwardPeak(const TransformerTraining& training) {
   const double attention = d * stream + normed + (6 * d + held) * act + (native ? d * act : 0);
   // The stream before and after attention, both norms, the output of attention; gate, up and their product, and in
   // LibTorch also the activation between, or the weight of the product that makes up.
-  const double gated = std::max((native ? 3 : 4) * f * act, 2 * f * act + shape.d_ff * cast_bytes);
+  const double gated = std::max((native ? 3 : 4) * f * act, 2 * f * act + shape.d_ff * cast_bytes + packed);
   const double feed_forward = 2 * d * stream + 2 * normed + d * act + gated;
   // The sum that ends a block: under autocast LibTorch first casts the feed-forward output to the stream's type.
   const double sum = training.IsMixed() ? 4 * d * stream + (4 * d + f) * act : 0;
-  const double head = d * stream + normed + v * act + shape.vocab * cast_bytes;
+  const double head = d * stream + normed + v * act + shape.vocab * cast_bytes + packed;
   // LibTorch computes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
   const bool takes_logits_alone = native || training.loss == LossKind::kMeanLogit;
   const double loss = takes_logits_alone ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
@@ -232,6 +232,11 @@ double TransformerTraining::PalmFlops(TrainingMode mode) const {
   return mode < TrainingMode::kForwardBackward ? forward : 3 * forward;
 }
 
+double TransformerTraining::PackedBytes() const {
+  const bool packs = tiles && implementation == TrainingImplementation::kNative && compute == Dtype::kBf16;
+  return packs ? ElementsOf(*this).d * ElementBytes(compute) : 0;
+}
+
 TransformerTraining::Kept TransformerTraining::KeptBytes() const {
   const double tokens = Tokens();
   const double stream = ElementBytes(storage);
@@ -270,7 +275,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   // A low-precision copy of the weights, while autocast caches them.
   const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
   if (mode == TrainingMode::kInference) {
-    memory.peak = memory.parameters + ForwardPeak(*this);
+    memory.peak = memory.parameters + ForwardPeak(*this, PackedBytes());
     return memory;
   }
   if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
@@ -283,7 +288,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   memory.activations = casts + shape.layers * kept.layer + head;
   if (mode == TrainingMode::kForward) {
     // LibTorch computes the loss while the logits are live, under autocast with an fp32 copy.
-    const double logits = mean ? v * act : native ? 0 : v * (act + (IsMixed() ? stream : 0));
+    const double logits = mean ? v * act : native ? PackedBytes() : v * (act + (IsMixed() ? stream : 0));
     // The naive attention of the last layer holds its scores three times and keeps one of them.
     const double attends =
         attention == AttentionKind::kNaive ? memory.activations - head - gated + 2 * scores * act : 0;
@@ -291,9 +296,10 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
     return memory;
   }
   // Backward begins with all activations and LibTorch's gradients of log-probabilities and logits, or our gradient of
-  // the head (under autocast also in the product's precision) and an fp32 transposed copy of that of the logits. It
-  // ends with all gradients.
-  const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
+  // the head (under autocast by LibTorch's product also in its precision) and an fp32 transposed copy of that of the
+  // logits. It ends with all gradients.
+  const double packed = PackedBytes();
+  const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() && packed == 0 ? act : 0)) + packed;
   const double turned = compute == Dtype::kBf16 ? 0 : v * act;
   const double begins = memory.activations + (native ? head_gradient + turned : LossGradients());
   const double ends = memory.gradients + 2 * d * stream;

@@ -108,6 +108,7 @@ struct TransformerTraining {
   TrainingImplementation implementation = TrainingImplementation::kEager;
   // LibTorch's RMS norm is a single operator on a GPU alone; elsewhere it is composed of others, in fp32.
   bool composed_norms = true;
+  bool tiles = false;  // of a native implementation's products in bf16
 
   double Tokens() const { return batch * context; }
   bool HasMoments() const { return optimizer != OptimizerKind::kSgd; }
@@ -136,6 +137,8 @@ struct TransformerTraining {
   double ShardedPeak(double ranks) const;
 
  private:
+  // The tokens' vectors of a layer, packed for tiles while a product reads them.
+  double PackedBytes() const;
   // Kept for backward: by a layer, of it by its gate, by the head, and by the loss.
   struct Kept {
     double layer, gate, head, logits;

@@ -5,11 +5,13 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/models/training/trainer.h"
 #include "lib/observe/peak_memory.h"
+#include "tests/models/training/layer_tiles.h"
 
 namespace roofbench::models {
 namespace {
@@ -173,6 +175,94 @@ TEST_P(TrainingRunTest, TheLossMayBeTheMeanLogit) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, TrainingRunTest, testing::Values(&EagerLayers(), &NativeLayers()),
                          [](const auto& instance) { return instance.index == 0 ? "Eager" : "Native"; });
+
+// Products in bf16 of fp32 and of bf16 parameters.
+class StepsByTiles : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  // Tiles of which none is full, in any dimension.
+  static constexpr workload::Transformer kUneven = {.d_model = 36, .d_ff = 50, .layers = 2, .heads = 2, .vocab = 23};
+  static constexpr int64_t kBatch = 3;
+  static constexpr int kSteps = 3;
+
+  // The loss and the gradients of each step, and then the parameters.
+  static std::vector<at::Tensor> Train(const LayerFunctions& layers, at::ScalarType storage, bool autocast) {
+    at::Generator generator = at::detail::createCPUGenerator(11);
+    TransformerModel model(
+        kUneven, kContext, {.heads = 2, .layers = &layers}, [&](at::IntArrayRef shape, double deviation) {
+          const at::Tensor made = deviation > 0 ? at::randn(shape, generator).mul_(deviation) : at::ones(shape);
+          // Rounded first, so that all start from the same numbers.
+          return made.to(GetParam()).to(storage).requires_grad_(true);
+        });
+    const std::vector<at::Tensor> parameters = model.Parameters();
+    Trainer trainer(std::move(model), MakeSgd(parameters, {.learning_rate = 0.5}), autocast);
+    std::vector<at::Tensor> results;
+    for (int step = 0; step < kSteps; ++step) {
+      const auto draw = [&] { return at::randint(0, 23, {kBatch, kContext}, generator, at::kLong); };
+      const at::Tensor loss = trainer.Forward(draw(), draw());
+      trainer.Backward(loss);
+      results.push_back(loss.detach());
+      for (const at::Tensor& parameter : parameters) results.push_back(parameter.grad());
+      trainer.Optimize();
+    }
+    for (const at::Tensor& parameter : parameters) results.push_back(parameter.detach());
+    return results;
+  }
+};
+
+TEST_P(StepsByTiles, AreAsNearToFp32AsEager) {
+  const bool autocast = GetParam() == at::kFloat;
+  const std::vector<at::Tensor> exact = Train(EagerLayers(), at::kFloat, false);
+  const std::vector<at::Tensor> eager = Train(EagerLayers(), GetParam(), autocast);
+  const EmulatedLayerTiles tiles;
+  const std::vector<at::Tensor> tiled = Train(NativeLayers(), GetParam(), autocast);
+  // Three products for each of seven matrices of a block, and for the head.
+  EXPECT_EQ(tiles.Products(), kSteps * 3 * (7 * 2 + 1));
+  const auto off = [](const at::Tensor& actual, const at::Tensor& expected) {
+    return actual.to(at::kFloat).sub(expected).norm().item<double>() / expected.norm().item<double>();
+  };
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    // Our loss is fp32.
+    if (tiled[i].dim() > 0) {
+      EXPECT_EQ(tiled[i].scalar_type(), GetParam()) << i;
+    }
+    EXPECT_LT(off(tiled[i], exact[i]), 1.5 * off(eager[i], exact[i]) + 2e-3) << i;
+  }
+}
+
+// Where vectors, and the gradient of the head, are a large part.
+TEST_P(StepsByTiles, TakeThePredictedMemory) {
+  const EmulatedLayerTiles tiles;
+  const bool autocast = GetParam() == at::kFloat;
+  workload::TransformerTraining work{.shape = {.d_model = 64, .d_ff = 128, .layers = 1, .heads = 2},
+                                     .batch = 4,
+                                     .context = 32,
+                                     .compute = workload::Dtype::kBf16,
+                                     .storage = autocast ? workload::Dtype::kFp32 : workload::Dtype::kBf16,
+                                     .optimizer = workload::OptimizerKind::kSgd,
+                                     .implementation = workload::TrainingImplementation::kNative,
+                                     .tiles = true};
+  for (const auto& [mode, vocab] : {std::pair{TrainingMode::kInference, 1280.0},
+                                    std::pair{TrainingMode::kForward, 50.0}, std::pair{TrainingMode::kStep, 2000.0}}) {
+    work.shape.vocab = vocab;
+    const bool records = mode != TrainingMode::kInference;
+    const at::AutoGradMode grad(records);
+    TransformerModel model(work.shape, 32, {.heads = 2, .layers = &NativeLayers()}, [&](at::IntArrayRef shape, double) {
+      return at::ones(shape, GetParam()).requires_grad_(records);
+    });
+    const std::vector<at::Tensor> parameters = model.Parameters();
+    Trainer trainer(std::move(model), MakeSgd(parameters, {}), autocast);
+    const at::Tensor tokens = at::zeros({4, 32}, at::kLong);
+    TrainingRun run(std::move(trainer), tokens, tokens, {.mode = mode, .make_optimizer = MakeSgd});
+    const observe::PeakMemory memory;
+    run.Step([](TrainingPhase) {});
+    const workload::TrainingMemory expected = work.Memory(mode);
+    const double peak = expected.peak - expected.parameters;
+    EXPECT_NEAR(memory.PeakBytes(), peak, 0.02 * peak) << static_cast<int>(mode);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Parameters, StepsByTiles, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& instance) { return instance.index == 0 ? "Fp32" : "Bf16"; });
 
 TEST(Optimizers, FollowTheirFormula) {
   for (const MakeOptimizer make : {MakeSgd, MakeAdamW, MakeFusedAdamW, MakeNativeAdamW}) {

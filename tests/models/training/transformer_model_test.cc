@@ -17,6 +17,7 @@
 
 #include "lib/aten/precision_scopes.h"
 #include "lib/models/decoding/rotary_table.h"
+#include "tests/models/training/layer_tiles.h"
 
 namespace roofbench::models {
 namespace {
@@ -99,16 +100,18 @@ INSTANTIATE_TEST_SUITE_P(TokensAndTypes, NativeAttentionTest,
                                   (std::get<2>(instance.param) == at::kFloat ? "Fp32" : "Bf16");
                          });
 
-class NativeLinearGeluTest : public testing::TestWithParam<bool> {};
+enum class Products { kFp32, kAutocast, kAutocastByTiles };
+class NativeLinearGeluTest : public testing::TestWithParam<Products> {};
 
 TEST_P(NativeLinearGeluTest, IsLibTorchsLayerWithItsGradients) {
-  const bool autocast = GetParam();
+  const bool autocast = GetParam() != Products::kFp32;
+  const EmulatedLayerTiles tiles(GetParam() == Products::kAutocastByTiles);
   const at::AutoGradMode grad(true);
   for (const bool wants_gradient : {true, false}) {
-    at::Tensor x = at::randn({6, 24}).requires_grad_(wants_gradient);
+    at::Tensor x = at::randn({18, 24}).requires_grad_(wants_gradient);
     at::Tensor weight = at::randn({16, 24}).mul_(0.2).requires_grad_(true);
     at::Tensor bias = at::randn({16}).requires_grad_(true);
-    const at::Tensor dy = at::randn({6, 16});
+    const at::Tensor dy = at::randn({18, 16});
     const auto results = [&](const auto& layer) {
       for (at::Tensor* const leaf : {&x, &weight, &bias}) leaf->mutable_grad().reset();
       at::Tensor y;
@@ -123,6 +126,7 @@ TEST_P(NativeLinearGeluTest, IsLibTorchsLayerWithItsGradients) {
     const std::vector<at::Tensor> own = results([&] { return NativeLinearGelu(x, weight, bias); });
     const std::vector<at::Tensor> eager = results([&] { return at::gelu(at::linear(x, weight, bias)); });
     EXPECT_EQ(own.back().defined(), wants_gradient);
+    EXPECT_EQ(tiles.Products(), GetParam() != Products::kAutocastByTiles ? 0 : wants_gradient ? 3 : 3 + 2);
     const double tolerance = autocast ? 0.05 : 1e-4;
     for (std::size_t i = 0; i < own.size(); ++i) {
       if (!eager[i].defined()) continue;
@@ -132,8 +136,11 @@ TEST_P(NativeLinearGeluTest, IsLibTorchsLayerWithItsGradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, NativeLinearGeluTest, testing::Bool(),
-                         [](const auto& instance) { return instance.param ? "Autocast" : "Fp32"; });
+constexpr const char* kProductNames[] = {"Fp32", "Autocast", "AutocastByTiles"};
+
+INSTANTIATE_TEST_SUITE_P(Each, NativeLinearGeluTest,
+                         testing::Values(Products::kFp32, Products::kAutocast, Products::kAutocastByTiles),
+                         [](const auto& instance) { return kProductNames[static_cast<int>(instance.param)]; });
 
 }  // namespace
 }  // namespace roofbench::models
