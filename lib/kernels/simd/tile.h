@@ -21,6 +21,11 @@ inline constexpr int kTileRowBytes = 64;
 inline constexpr int kTileBytes = kTileRows * kTileRowBytes;
 inline constexpr int kTileColumns = 16;  // of sums, 32 bits each
 
+// Rows of x from which a linear layer takes tiles, be they half empty. Few rows are bound by the bytes of the weight,
+// of which a core multiplies at least 32 a cycle by tiles, however full: several times what memory gives it. Vectors
+// take longer with each row, and about as long as memory with eight of bf16.
+inline constexpr int64_t kLeastTileLinearRows = kTileRows / 2;
+
 // How a product reads its operands; sums are fp32 or int32. Row m of x holds 16 groups of 4 bytes, and row k of y holds
 // group k of each of 16 columns n: sums[m][n] += the dot products of x[m][k] and y[k][n] over all k.
 enum class TileProduct {

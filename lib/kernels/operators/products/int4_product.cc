@@ -31,7 +31,8 @@ struct Int4Block {
   int64_t stride = 0;
   const float* x_sums = nullptr;  // [m, k / group]
   const float* x_max = nullptr;   // [m]
-  const int32_t* sums = nullptr;  // [k / group, m, kInt8PanelRows]: of each group, if they were computed before
+  const int32_t* sums = nullptr;  // [k / group, sum_rows, kInt8PanelRows]: of each group, if they were computed before
+  int64_t sum_rows = 0;           // m or more
   int64_t m = 0;
   Y* y = nullptr;
   int64_t y_stride = 0;
@@ -210,7 +211,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
     __m512i sums[kOfX][2];
     Clear(sums);
     if constexpr (kIsSummed) {
-      const int32_t* const from = block.sums + (g * block.m + x_row) * kInt8PanelRows;
+      const int32_t* const from = block.sums + (g * block.sum_rows + x_row) * kInt8PanelRows;
 #pragma GCC unroll 6
       for (int c = 0; c < kOfX; ++c) {
         sums[c][0] = _mm512_load_si512(from + c * kInt8PanelRows);
@@ -282,7 +283,7 @@ constexpr IsaVariant<Int4Variant<Y>> kVariants[] = {
     {0, {.few_rows = MultiplyPortably<Y>}},
 };
 
-// Rows of x that fill tiles are summed by `sum` (not at all if null), then scaled; the rest is fewer than 16.
+// Rows of x that fill tiles, the last one by half, are summed by `sum` (not at all if null), then scaled.
 template <typename Y>
 void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, SumInt4Groups sum) {
   const int64_t groups = block.k / block.group;
@@ -294,14 +295,15 @@ void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, Sum
     part.x_sums = block.x_sums + row * groups;
     part.x_max = block.x_max + row;
     part.y = block.y + row * block.y_stride;
-    if (sum == nullptr || part.m < kTileRows) {
+    if (sum == nullptr || part.m < kLeastTileLinearRows) {
       variant.many_rows(part);
       continue;
     }
-    part.m = part.m < kSummedRows ? kTileRows : kSummedRows;
+    part.sum_rows = part.m < kTileRows + kLeastTileLinearRows ? kTileRows : kSummedRows;
+    part.m = std::min(part.m, part.sum_rows);
     sum({.x = part.x,
          .stride = part.stride,
-         .rows = part.m,
+         .rows = part.sum_rows,
          .groups = groups,
          .group = part.group,
          .panel = part.panel,
@@ -320,7 +322,7 @@ void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
   const LlmInt8Activations& x = *work.activations;
   if (x.group() != weight.group) throw std::logic_error("activations were not summed by the groups of the int4 weight");
   const Int4Variant<Y>& variant = BestVariant<kVariants<Y>>();
-  const bool unpacks = variant.unpack != nullptr && x.m() >= (sum != nullptr ? kTileRows : kManyRows);
+  const bool unpacks = variant.unpack != nullptr && x.m() >= (sum != nullptr ? kLeastTileLinearRows : kManyRows);
   const int64_t groups = weight.k / weight.group;
   Int4Block<Y> block{.k = weight.k,
                      .group = weight.group,

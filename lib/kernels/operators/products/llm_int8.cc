@@ -9,6 +9,7 @@
 
 #include "lib/kernels/operators/products/llm_int8_variant.h"
 #include "lib/kernels/simd/dispatch.h"
+#include "lib/kernels/simd/tile.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/products/llm_int8.cc"  // NOLINT(bugprone-suspicious-include)
@@ -252,7 +253,8 @@ void LlmInt8Activations::Resize(int64_t m, int64_t k) {
   m_ = m;
   k_ = k;
   stride_ = Padded(k) + kLineBytes;
-  if (Size(m * stride_ / kLineBytes) > lines_.size()) lines_.resize(Size(m * stride_ / kLineBytes));
+  const int64_t rows = m < kLeastTileLinearRows ? m : RoundUp(m, kTileRows);  // tiles of int4 weights read whole ones
+  if (Size(rows * stride_ / kLineBytes) > lines_.size()) lines_.resize(Size(rows * stride_ / kLineBytes));
   if (Size(m) > row_max_.size()) row_max_.resize(Size(m));
   if (Size(m) > sums_.size()) sums_.resize(Size(m));
   if (Size(k) > is_outlier_.size()) is_outlier_.resize(Size(k));

@@ -179,6 +179,10 @@ void ManyRows(const Int8Block& block) {
   InGroups(block, std::size(kByCount), kByCount);
 }
 
+void FewRowsByTiles(const Int8Block& block) {
+  block.m < kLeastTileLinearRows ? FewRows(block) : MultiplyFewRowsByTiles<HardwareTiles>(block);
+}
+
 void ManyRowsByTiles(const Int8Block& block) {
   const int64_t done = MultiplyByTiles<HardwareTiles>(block);
   Int8Block rest = block;
@@ -200,6 +204,7 @@ const LlmInt8Variant& Avx512LlmInt8Variant() {
 const LlmInt8Variant& AmxLlmInt8Variant() {
   static const LlmInt8Variant kVariant = [] {
     LlmInt8Variant variant = Avx512LlmInt8Variant();
+    variant.few_rows = FewRowsByTiles;
     variant.many_rows = ManyRowsByTiles;
     return variant;
   }();

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "lib/kernels/operators/products/llm_int8_variant.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/tile.h"
+#include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {
 
@@ -29,6 +33,34 @@ void MultiplyTileRows(Tiles& tiles, const Int8Block& block, int64_t x_row) {
   MultiplyTiles<Tiles, TileProduct::kInt8ByUint8, kOfX, 2>(
       tiles, x, panel, CeilDiv(block.k, kTileRowBytes), true,
       {reinterpret_cast<std::byte*>(products), row_bytes, kTileRows * row_bytes, kTileRowBytes});
+}
+
+// Sums of a weight's rows with rows of x as a block's products.
+struct Int8TileOutput {
+  int32_t* products = nullptr;
+  int64_t width = 0;
+
+  void Store(const int32_t* sums, int64_t w_row, int64_t x_row, int64_t w_rows, int64_t x_rows) const {
+    alignas(kTileRowBytes) std::array<int32_t, kTileRows * kTileColumns> turned;
+    TransposeTile(reinterpret_cast<const std::byte*>(sums), kTileRowBytes, reinterpret_cast<std::byte*>(turned.data()));
+    StoreTile(turned.data(), x_rows, w_rows, products + x_row * width + w_row, width);
+  }
+};
+
+// A block with no more rows of x than a panel, whose weight is multiplied as it lies: packing it would cost more than
+// it saves.
+template <typename Tiles>
+void MultiplyFewRowsByTiles(const Int8Block& block) {
+  thread_local std::vector<std::byte> packed;  // x
+  packed.resize(static_cast<std::size_t>(PanelBytes(block.m, TileSteps(block.stride))));
+  PackTileColumns(reinterpret_cast<const std::byte*>(block.x), block.m, block.stride, packed.data(), SerialFor());
+  TiledProduct<Tiles, TileProduct::kInt8, Int8TileOutput>{.x = block.w,
+                                                          .w = packed.data(),
+                                                          .output = {block.products, block.width},
+                                                          .m = block.rows,
+                                                          .n = block.m,
+                                                          .k = block.k}
+      .RunRows({0, block.rows});
 }
 
 // For int4 weights: for each group of columns, two tiles of whose rows are a panel's.

@@ -242,9 +242,6 @@ struct TileLinear {
   int64_t k = 0;
 };
 
-// Fewer rows of x would leave most of a tile empty.
-inline constexpr int64_t kLeastTileLinearRows = kTileRows;
-
 // y[m, n] = x[m, k] · w[k, n] in bf16, of operands that lie as forward left them: the gradients of a linear layer.
 template <typename Y>
 struct TileMatmul {

@@ -131,11 +131,11 @@ TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
   });
 }
 
-// Rows of x that fill one or two tiles, and others, which take vectors; of every group, for an odd number of rows of
-// the weight. On a processor with tiles, Int4Product has them in the tests above.
+// Rows of x that fill one or two tiles, wholly or by half, and others, which take vectors; of every group, for an odd
+// number of rows of the weight. On a processor with tiles, Int4Product has them in the tests above.
 TEST(Int4ProductTiles, EmulatedEqualsItsFormula) {
   for (const int64_t group : {32, 64, 128, 256}) {
-    for (const int64_t m : {1, 15, 16, 17, 31, 32, 33, 47, 48, 65}) {
+    for (const int64_t m : {1, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 47, 48, 65}) {
       SCOPED_TRACE(testing::Message() << m << " rows by " << group);
       Product product(m, 49, 3 * group, group);
       Product vectors = product;

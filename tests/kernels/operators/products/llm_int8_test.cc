@@ -245,7 +245,44 @@ TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
   });
 }
 
-// On a processor with tiles, LlmInt8 has them in the tests above.
+// On a processor with tiles, LlmInt8 has them in the tests above, too.
+TEST(LlmInt8Tiles, FewRowsEqualPlainLoops) {
+  OnEveryIsa([] {
+    // Rows of the weight and of x that fill tiles and panels, and that do not; one and two slabs of columns.
+    for (const int64_t rows : {1, 16, 37, 64}) {
+      for (const int64_t k : {1, 64, 200, 1100}) {
+        for (const int64_t m : {8, 9, 15}) {
+          SCOPED_TRACE(testing::Message() << m << " x " << rows << " x " << k);
+          const int64_t stride = RoundUp(k, kLineBytes) + kLineBytes;
+          const int64_t width = rows + 3;
+          SplitMix64 random;
+          const auto draw = [&] { return static_cast<int8_t>(random()); };
+          std::vector<int8_t> w(Size(rows * k));
+          std::ranges::generate(w, draw);
+          std::vector<int8_t> x(Size(m * stride));
+          for (int64_t i = 0; i < m; ++i) std::generate_n(x.begin() + i * stride, k, draw);
+          constexpr int32_t kOther = 7;
+          std::vector<int32_t> products(Size(m * width), kOther);
+          MultiplyFewRowsByTiles<EmulatedTiles>({.w = w.data(),
+                                                 .rows = rows,
+                                                 .k = k,
+                                                 .x = x.data(),
+                                                 .stride = stride,
+                                                 .m = m,
+                                                 .products = products.data(),
+                                                 .width = width});
+          for (int64_t i = 0; i < m * width; ++i) {
+            const int64_t row = i % width;
+            const auto of_x = x.begin() + i / width * stride;
+            const int32_t sum = row < rows ? std::inner_product(of_x, of_x + k, w.begin() + row * k, 0) : kOther;
+            ASSERT_EQ(products[Size(i)], sum) << i;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(LlmInt8Tiles, EmulatedEqualsPlainLoops) {
   for (const int64_t k : {1, 64, 200}) {
     for (const int64_t m : {15, 16, 31, 32, 50, 96}) {
