@@ -51,6 +51,7 @@ struct Network {
   bool autocast = false;
   int64_t steps = 1;
   at::Tensor output = {};
+  int64_t tile_products = 0;
   std::shared_ptr<models::ParallelRun> shared = {};  // instead of layers, where ranks share the step
 
   at::Tensor Forward(at::Tensor x, RunLayer run = EagerLayer) const {
@@ -67,6 +68,7 @@ struct Network {
 
   void Step(RunLayer run, timing::PhaseMarker& marker) {
     if (shared != nullptr) return StepParallel(*shared, marker);
+    const models::LayerProducts::Counter counter(tile_products);
     for (int64_t i = 0; i < steps; ++i) {
       observe::Range range(observe::kZeroGradRange);
       ForgetGradients();
@@ -303,13 +305,14 @@ const Registration kMlp =
           if (network->shared != nullptr) return DescribeParallel(at, ParallelWorkAt(at), network->shared, built);
           built.phases = {"forward", "backward"};
           built.autograd = true;
+          built.AddCount("tile_products", [network] { return network->tile_products; });
         })
         .Impl("eager", [](Network& n, timing::PhaseMarker& marker) { n.Step(EagerLayer, marker); })
         .LaunchesAt(ParallelKernels)
         .Impl("compiled", OnCpu(PrepareCompiled))
         .Impl("native",
               OnCpu([](Network& n, timing::PhaseMarker& marker) { n.Step(models::NativeLinearGelu, marker); }))
-        .Limits("its products are oneDNN's and its GELU our own kernel")
+        .Limits("its products are oneDNN's or by tiles, its GELU our own kernel")
         .Graph()
         .DefaultImpl("eager")
         .Points(Suite::kQuick, Sweep("fp32", {.steps = {2, 4, 6, 8, 10}}))

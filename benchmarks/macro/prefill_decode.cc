@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <memory>
 
 #include "benchmarks/macro/language_model.h"
@@ -75,17 +74,11 @@ GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& preci
   return more;
 }
 
-// The products by tiles, and the kernels of LibTorch instead of ours, in the last step.
+// The products by tiles, and the kernels of LibTorch instead of ours.
 template <typename O>
 void DescribeTiles(const std::shared_ptr<O>& o, Case& built) {
-  const auto figure = [&](const char* name, int64_t (models::DecoderModel::*count)() const) {
-    built.figures.emplace_back(name, [o, count] {
-      const int64_t n = (*o->loaded.decoder.*count)();
-      return n > 0 ? static_cast<double>(n) : std::numeric_limits<double>::quiet_NaN();
-    });
-  };
-  figure("tile_products", &models::DecoderModel::TileProducts);
-  figure("library_kernels", &models::DecoderModel::LibraryKernels);
+  built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
+  built.AddCount("library_kernels", [o] { return o->loaded.decoder->LibraryKernels(); });
 }
 
 struct Prefill {

@@ -101,7 +101,8 @@ workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
           .loss = TakesMean(at) ? workload::LossKind::kMeanLogit : workload::LossKind::kCrossEntropy,
           .implementation =
               IsNative(at) ? workload::TrainingImplementation::kNative : workload::TrainingImplementation::kEager,
-          .composed_norms = on_cpu};
+          .composed_norms = on_cpu,
+          .tiles = models::LayerProducts::OfProcess().tiles != nullptr};
 }
 
 models::TransformerContext ContextAt(const Point& at, Inputs& in) {
@@ -268,6 +269,7 @@ void Describe(const Point& at, const std::shared_ptr<Training>& all, Case& built
   built.parameters = work.shape.Parameters().Total();
   built.model = {.tokens = work.Tokens(), .flops = work.PalmFlops(pass.mode), .dtype = work.compute};
   built.effects = [all] { return StepEffects{.overwritten = {all->alone->loss()}, .updated = all->alone->Updated()}; };
+  built.AddCount("tile_products", [all] { return all->alone->TileProducts(); });
   DescribeMemory(at, all, built);
   DescribeAttention(at, training->device(), built);
 }
@@ -358,7 +360,7 @@ const Registration kTrainStep =
         .Impl("eager", Step)
         .LaunchesAt(ParallelKernels)
         .Impl("native", OnCpu(Step))
-        .Limits("its products are oneDNN's and its layers our own kernels")
+        .Limits("its products are oneDNN's or by tiles, its layers our own kernels")
         .Impl("compiled", OnCpu(PrepareCompiled))
         .Takes({"fp32", kBf16Autocast, "bf16"}, "the forward pass alone, of fp32 and bf16")
         .When(SupportsCompiled)

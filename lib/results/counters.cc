@@ -360,7 +360,7 @@ constexpr CounterSpec kTable[] = {
      "the case has no LLM.int8() product, or runs on a GPU whose host does not know them"},
     {"tile_products", "count", kNeither, 0, kMeasured,
      "bf16 products of a step that our own kernel computed by tiles (Intel AMX)",
-     "the case is no prefill or decode, the processor has no tiles, or no product has 8 rows"},
+     "the case is no prefill, decode or training in bf16, the processor has no tiles, or no product has 8 rows"},
     {"library_kernels", "count", kNeither, 0, kMeasured,
      "bf16 products and attentions of a prompt that LibTorch computed for `native`, because it was measured to be "
      "faster for their shapes",

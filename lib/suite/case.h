@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -107,6 +109,13 @@ struct Case {
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
   void AddFigure(const std::string& name, double value) {
     figures.emplace_back(name, [value] { return value; });
+  }
+  // A number of things in the last step; the counter is absent where there were none.
+  void AddCount(const std::string& name, std::function<int64_t()> count) {
+    figures.emplace_back(name, [count = std::move(count)] {
+      const int64_t n = count();
+      return n > 0 ? static_cast<double>(n) : std::numeric_limits<double>::quiet_NaN();
+    });
   }
 };
 

@@ -114,6 +114,8 @@ class TrainingRun {
   double GradientBytes() const { return gradient_bytes_; }
   double OptimizerBytes() const;
   double ActivationBytes() const { return activation_bytes_; }
+  // Of the last step.
+  int64_t TileProducts() const { return tile_products_; }
 
  private:
   at::Tensor Forward();
@@ -125,6 +127,7 @@ class TrainingRun {
   at::Tensor loss_;
   double gradient_bytes_ = 0;
   double activation_bytes_ = 0;
+  int64_t tile_products_ = 0;
 };
 
 }  // namespace roofbench::models

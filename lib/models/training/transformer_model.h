@@ -56,6 +56,19 @@ struct LayerProducts {
   std::atomic<int64_t> by_tiles = 0;                                           // so far
 
   static LayerProducts& OfProcess();
+
+  // Sets `count` to those by tiles while it lives.
+  class Counter {
+   public:
+    explicit Counter(int64_t& count) : count_(count) {}
+    Counter(const Counter&) = delete;
+    Counter& operator=(const Counter&) = delete;
+    ~Counter() { count_ = OfProcess().by_tiles - first_; }
+
+   private:
+    int64_t& count_;
+    const int64_t first_ = OfProcess().by_tiles;
+  };
 };
 
 // For a CPU: products by oneDNN, those in bf16 by tiles where there are some, attention and the rest by our kernels.

@@ -255,6 +255,7 @@ TEST_P(StepsByTiles, TakeThePredictedMemory) {
     TrainingRun run(std::move(trainer), tokens, tokens, {.mode = mode, .make_optimizer = MakeSgd});
     const observe::PeakMemory memory;
     run.Step([](TrainingPhase) {});
+    EXPECT_EQ(run.TileProducts(), (mode == TrainingMode::kStep ? 3 : 1) * (7 + 1));
     const workload::TrainingMemory expected = work.Memory(mode);
     const double peak = expected.peak - expected.parameters;
     EXPECT_NEAR(memory.PeakBytes(), peak, 0.02 * peak) << static_cast<int>(mode);
