@@ -151,7 +151,11 @@ HWY_INLINE void DequantizeColumns(const Int8Dequantized<Y>& work, int64_t i, int
   for (int v = 0; v < kVectors; ++v) {
     const auto left = static_cast<std::size_t>(work.rows - begin - v * lanes);
     const FloatVec whole = hn::ConvertTo(d, hn::LoadU(d32, products + v * lanes));
-    values[v] = hn::Mul(whole, hn::Mul(scale, LoadSome(work.w_max + begin + v * lanes, left)));
+    const FloatVec w_max = LoadSome(work.w_max + begin + v * lanes, left);
+    values[v] = hn::Mul(whole, hn::Mul(scale, w_max));
+    if (work.outlier_sums == nullptr) continue;
+    const FloatVec sums = LoadFloats(work.outlier_sums + i * work.width + begin + v * lanes);
+    values[v] = hn::MulAdd(sums, hn::Mul(w_max, hn::Set(d, 1 / work.w_steps)), values[v]);
   }
   const float* w = work.outlier_w + begin;
   for (int64_t o = 0; o < work.outliers; ++o, w += work.width) {
@@ -221,6 +225,7 @@ float Inverse(float row_max) {
 struct Scratch {
   std::vector<Line<uint8_t>> panel;
   std::vector<int32_t> products;
+  std::vector<float> outlier_sums;
   std::vector<float> outlier_w;
 };
 
@@ -247,6 +252,9 @@ LlmInt8Activations::LlmInt8Activations(int64_t m, int64_t k) {
   Resize(m, k);
   outliers_.reserve(Size(k));
   outlier_values_.reserve(Size(m * std::min(k, kLikelyOutliers)));
+  if (m > BestVariant<kVariants>()().most_outlier_rows) return;
+  outlier_groups_.first.reserve(Size(kLikelyOutliers));
+  outlier_groups_.x.reserve(Size(m * kLikelyOutliers * OutlierGroups::kColumns));
 }
 
 void LlmInt8Activations::Resize(int64_t m, int64_t k) {
@@ -277,10 +285,35 @@ void LlmInt8Activations::Select(const Bf16* x, int64_t m, int64_t k, float thres
   }
 }
 
+void LlmInt8Activations::GroupOutliers(const Bf16* x) {
+  constexpr int64_t kColumns = OutlierGroups::kColumns;
+  auto& [first, values] = outlier_groups_;
+  first.clear();
+  const auto most = static_cast<int32_t>(std::max<int64_t>(0, k_ - kColumns));
+  for (const int32_t column : outliers_) {
+    if (first.empty() || column >= first.back() + kColumns) first.push_back(std::min(column, most));
+  }
+  values.assign(Size(m_ * kColumns) * first.size(), 0);
+  for (int64_t row = 0; row < m_; ++row) {
+    float* to = values.data() + Size(row * kColumns) * first.size();
+    std::size_t g = 0;
+    for (const int32_t column : outliers_) {
+      while (column >= first[g] + kColumns) ++g;
+      to[Size(kColumns) * g + Size(column - first[g])] = ToFloat(x[row * k_ + column]);
+    }
+  }
+}
+
 void LlmInt8Activations::Quantize(const Bf16* x, const ParallelFor& parallel_for, int64_t group) {
-  const auto quantize = BestVariant<kVariants>()().quantize;
+  const LlmInt8Variant& variant = BestVariant<kVariants>()();
+  const auto quantize = variant.quantize;
   const std::size_t count = outliers_.size();
   outlier_values_.resize(Size(m_) * count);
+  if (m_ <= variant.most_outlier_rows) {
+    GroupOutliers(x);
+  } else {
+    outlier_groups_.first.clear();
+  }
   group_ = group;
   const int64_t groups = group > 0 ? k_ / group : 0;
   if (Size(m_ * groups) > group_sums_.size()) group_sums_.resize(Size(m_ * groups));
@@ -311,12 +344,15 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const LlmInt8Activations& x = *work.activations;
   const LlmInt8Variant& variant = BestVariant<kVariants>()();
   const bool packs = variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
-  const int64_t few_rows = x.m() == 1 && x.outliers().empty() ? kInt8LongBlockRows : kInt8BlockRows;
+  const bool gathers = x.outlier_groups().first.empty();
+  const auto gathered = gathers ? static_cast<int64_t>(x.outliers().size()) : 0;
+  const int64_t few_rows = x.m() == 1 && gathered == 0 ? kInt8LongBlockRows : kInt8BlockRows;
   const int64_t width = packs ? kInt8PanelRows : few_rows;
   const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
   Scratch& scratch = t_scratch;
   if (packs) scratch.panel.resize(Size(kInt8PanelRows * Padded(weight.k) / kLineBytes));
   scratch.products.resize(Size(at_once * width));
+  if (!gathers) scratch.outlier_sums.resize(Size(at_once * width));
   for (int64_t first = rows.begin; first < rows.end; first += width) {
     const int64_t count = std::min(width, rows.end - first);
     Int8Block block{.w = weight.data + first * weight.k,
@@ -324,26 +360,30 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
                     .k = weight.k,
                     .stride = x.stride(),
                     .products = scratch.products.data(),
-                    .width = width};
+                    .width = width,
+                    .outlier_groups = x.outlier_groups().first,
+                    .outlier_sums = scratch.outlier_sums.data()};
     if (packs) {
       variant.pack(block.w, count, weight.k, scratch.panel.data()->values);
       block.panel = scratch.panel.data()->values;
     }
-    GatherOutliers(weight, x.outliers(), first, count, width, scratch.outlier_w);
     for (int64_t row = 0; row < x.m(); row += at_once) {
       block.x = x.row(row);
       block.sums = x.sums() + row;
       block.m = std::min(at_once, x.m() - row);
+      block.outlier_x = x.outlier_groups().x.data();  // few rows are all taken at once
       (packs ? variant.many_rows : variant.few_rows)(block);
-      const auto outliers = static_cast<int64_t>(x.outliers().size());
+      // The product has brought the rows of the weight into a cache.
+      if (row == 0 && gathered > 0) GatherOutliers(weight, x.outliers(), first, count, width, scratch.outlier_w);
       Dequantize(Int8Dequantized<Y>{.products = block.products,
                                     .width = width,
                                     .rows = count,
                                     .x_max = x.row_max() + row,
                                     .w_max = weight.row_max + first,
                                     .w_steps = weight.steps,
-                                    .outliers = outliers,
-                                    .outlier_x = x.outlier_values() + row * outliers,
+                                    .outlier_sums = gathers ? nullptr : block.outlier_sums,
+                                    .outliers = gathered,
+                                    .outlier_x = x.outlier_values() + row * gathered,
                                     .outlier_w = scratch.outlier_w.data(),
                                     .y = work.y + row * weight.n + first,
                                     .y_stride = weight.n},

@@ -35,6 +35,15 @@ struct LlmInt8Weight {
   float steps = kInt8Largest;  // w = data · row_max / steps: 1 where row_max holds scales
 };
 
+// Outlier columns with their neighbors: 16 columns of a weight's row are a vector, which takes less time to load than
+// two of its elements.
+struct OutlierGroups {
+  static constexpr int64_t kColumns = 16;
+
+  std::vector<int32_t> first;  // columns, ascending; a group ends within k if that has kColumns
+  std::vector<float> x;        // [m, groups, kColumns], zeros for the neighbors
+};
+
 // The quantized rows of an x [m, k]. Its memory grows with x, and with the largest number of outlier columns so far.
 class LlmInt8Activations {
  public:
@@ -59,9 +68,13 @@ class LlmInt8Activations {
   // Columns with an outlier in any row, ascending, and x in them: [m, as many].
   const std::vector<int32_t>& outliers() const { return outliers_; }
   const float* outlier_values() const { return outlier_values_.data(); }
+  // The same where few rows are multiplied by a variant that sums outliers itself; otherwise empty.
+  const OutlierGroups& outlier_groups() const { return outlier_groups_; }
 
  private:
   void Resize(int64_t m, int64_t k);
+  // Of outliers_, for this x.
+  void GroupOutliers(const Bf16* x);
 
   int64_t m_ = 0;
   int64_t k_ = 0;
@@ -75,6 +88,7 @@ class LlmInt8Activations {
   std::vector<uint8_t> is_outlier_;  // [k]
   std::vector<int32_t> outliers_;
   std::vector<float> outlier_values_;
+  OutlierGroups outlier_groups_;
 };
 
 // The product y[m, n] = x · weightᵀ of the x in `activations`. Y: float or Bf16.

@@ -61,6 +61,37 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float thresho
   return _mm512_reduce_add_epi32(sum);
 }
 
+// The sums of the outlier columns of DotTile's rows, which are still in the first-level cache.
+template <int kRows, int kOfX>
+ROOFBENCH_TARGET_AVX512 inline void SumOutliers(const Int8Block& block, int64_t row, int64_t step, int64_t x_row) {
+  static_assert(OutlierGroups::kColumns == kFloats);
+  const auto groups = static_cast<int64_t>(block.outlier_groups.size());
+  const __mmask16 mask = avx512::Mask16(block.k);  // all, unless the only group is the whole row
+  const int8_t* const w = block.w + row * block.k;
+  const float* const x = block.outlier_x + x_row * groups * kFloats;
+  __m512 sums[kRows][kOfX];
+  avx512::Clear(sums);
+  for (int64_t g = 0; g < groups; ++g) {
+    const int8_t* const group = w + block.outlier_groups[static_cast<std::size_t>(g)];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m128i bytes = _mm_maskz_loadu_epi8(mask, group + r * step * block.k);
+      const __m512 weights = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+#pragma GCC unroll 8
+      for (int c = 0; c < kOfX; ++c) {
+        sums[r][c] = _mm512_fmadd_ps(weights, _mm512_loadu_ps(x + (c * groups + g) * kFloats), sums[r][c]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kOfX; ++c) {
+      block.outlier_sums[(x_row + c) * block.width + row + r * step] = _mm512_reduce_add_ps(sums[r][c]);
+    }
+  }
+}
+
 // Multiplies rows row + r · step of the weight with rows x_row + c of x, 64 columns at a time. Each line of either is
 // loaded once.
 template <int kRows, int kOfX, bool kFetches>
@@ -102,6 +133,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
           _mm512_reduce_add_epi32(sums[r][c]) - 128 * block.sums[x_row + c];
     }
   }
+  if (!block.outlier_groups.empty()) SumOutliers<kRows, kOfX>(block, row, step, x_row);
 }
 
 // Each stream of the weight is a contiguous share of the rows: adjacent short rows would all end at once and restart
@@ -196,8 +228,12 @@ void ManyRowsByTiles(const Int8Block& block) {
 }  // namespace
 
 const LlmInt8Variant& Avx512LlmInt8Variant() {
-  static constexpr LlmInt8Variant kVariant = {
-      .largest = Largest, .quantize = Quantize, .few_rows = FewRows, .pack = Pack, .many_rows = ManyRows};
+  static constexpr LlmInt8Variant kVariant = {.largest = Largest,
+                                              .quantize = Quantize,
+                                              .few_rows = FewRows,
+                                              .most_outlier_rows = kLeastTileLinearRows - 1,  // as those of tiles
+                                              .pack = Pack,
+                                              .many_rows = ManyRows};
   return kVariant;
 }
 

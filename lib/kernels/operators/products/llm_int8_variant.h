@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/simd/floats.h"
@@ -14,7 +15,7 @@ namespace roofbench::kernels {
 // Rows of a weight whose products with few rows of x are computed before they are dequantized: kInt8PanelRows where
 // there are many.
 inline constexpr int64_t kInt8BlockRows = 64;
-// As many make the streams of a single row's product long.
+// As many make the streams of a single row's product long, unless outliers are gathered.
 inline constexpr int64_t kInt8LongBlockRows = 1024;
 
 // products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
@@ -29,6 +30,10 @@ struct Int8Block {
   int64_t m = 0;
   int32_t* products = nullptr;
   int64_t width = 0;
+  // For a variant that sums outliers: outlier_sums[i · width + j] = Σ x[i] · w[j] over the columns of the groups.
+  std::span<const int32_t> outlier_groups = {};  // the first columns of OutlierGroups
+  const float* outlier_x = nullptr;              // [m, groups, OutlierGroups::kColumns]
+  float* outlier_sums = nullptr;
 };
 
 struct LlmInt8Variant {
@@ -39,6 +44,7 @@ struct LlmInt8Variant {
   // the sum. Infinities and NaNs saturate.
   int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
   void (*few_rows)(const Int8Block& block);
+  int64_t most_outlier_rows = 0;  // with up to as many rows of x, few_rows also sums outliers
   // Null where many rows of x are treated as few. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
   void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) = nullptr;
   void (*many_rows)(const Int8Block& block) = nullptr;
@@ -50,7 +56,7 @@ const LlmInt8Variant& AmxLlmInt8Variant();     // needs kAmxInt8 and kAvx512Vnni
 #endif
 
 // Dequantizes products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
-// w_max[j] + Σ outlier_x[i, o] · outlier_w[o, j].
+// w_max[j] + outlier_sums[i · width + j] · w_max[j] / w_steps + Σ outlier_x[i, o] · outlier_w[o, j].
 template <typename Y>
 struct Int8Dequantized {
   const int32_t* products = nullptr;
@@ -59,6 +65,7 @@ struct Int8Dequantized {
   const float* x_max = nullptr;  // [m]
   const float* w_max = nullptr;  // [rows]
   float w_steps = kInt8Largest;
+  const float* outlier_sums = nullptr;  // [m, width], to be scaled by w_max[j] / w_steps; null: none
   int64_t outliers = 0;
   const float* outlier_x = nullptr;  // [m, outliers]
   const float* outlier_w = nullptr;  // [outliers, width]

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "lib/kernels/operators/products/llm_int8_tiles.h"
@@ -86,6 +87,33 @@ TEST(LlmInt8, OutliersAreColumnsOfAnyRow) {
       EXPECT_LE(product.activations.row_max()[row], 3);
     }
     EXPECT_EQ(product.activations.outlier_values()[2 * 2 + 1], 40);
+  });
+}
+
+// Alone and next to each other, at both ends of rows that are shorter and longer than a vector.
+TEST(LlmInt8, AnyColumnsMayBeOutliers) {
+  OnEveryIsa([] {
+    for (const int64_t k : {1, 5, 16, 17, 40, 100}) {
+      const auto last = static_cast<int32_t>(k - 1);
+      std::vector<std::vector<int32_t>> sets = {{0}, {last}, {0, last}, {last / 2, last}, {}};
+      for (int32_t i = 0; i < last; i += 3) sets.back().push_back(i);
+      sets.emplace_back(Size(k));
+      std::iota(sets.back().begin(), sets.back().end(), 0);
+      for (std::vector<int32_t>& columns : sets) {
+        columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+        for (const int64_t m : {1, 2, 6, 7, 8}) {
+          SCOPED_TRACE(testing::Message() << m << " x " << k << ": " << testing::PrintToString(columns));
+          Product product{.m = m, .n = 11, .k = k};
+          for (Bf16& value : product.x) value = ToBf16(std::clamp(ToFloat(value), -3.0F, 3.0F));
+          for (const int32_t column : columns) {
+            for (int64_t row = column % m; row < m; row += 2) product.x[Size(row * k + column)] = ToBf16(-9.5F);
+          }
+          product.Run(6);
+          EXPECT_EQ(product.activations.outliers(), columns);
+          product.ExpectItsFormula();
+        }
+      }
+    }
   });
 }
 
@@ -205,7 +233,8 @@ TEST(LlmInt8, ThreadsShareTheWork) {
   EXPECT_EQ(one.rounded, shared.rounded);
 }
 
-// An x after a larger one: padding of rows must not hold old values.
+// An x after a larger one: padding of rows must not hold old values. And one after an x of few rows, whose outliers
+// are multiplied in another way.
 TEST(LlmInt8, MemoryIsUsedAgain) {
   OnEveryIsa([] {
     Product large{.m = 30, .n = 5, .k = 300};
@@ -214,6 +243,9 @@ TEST(LlmInt8, MemoryIsUsedAgain) {
     small.activations = large.activations;
     small.Run(3);
     small.ExpectItsFormula();
+    large.activations = small.activations;
+    large.Run(3);
+    large.ExpectItsFormula();
   });
 }
 
