@@ -16,6 +16,7 @@
 
 #include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
+#include "lib/aten/measured_choice.h"
 #include "lib/aten/products.h"
 #include "lib/kernels/operators/attention/attention.h"
 #include "lib/kernels/operators/attention/attention_gradient.h"
@@ -202,21 +203,32 @@ at::Tensor LibraryProduct(const at::Tensor& x, const at::Tensor& weight, const s
   return OnednnLinear(x, weight, bias);
 }
 
-// The tiles for the product of x and another matrix; nullptr: LibTorch computes it.
-const kernels::TileLinearKernels* TilesFor(const at::Tensor& x) {
+// A product of x by tiles if they take it, and if LibTorch was not measured to be faster.
+template <typename ByTiles, typename ByLibrary>
+at::Tensor FasterProduct(const at::Tensor& x, ShapeClass shape, ByTiles by_tiles, ByLibrary by_library) {
   LayerProducts& products = LayerProducts::OfProcess();
-  if (products.tiles == nullptr || !LinearByTiles::Takes(x)) return nullptr;
-  ++products.by_tiles;
-  return products.tiles;
+  if (products.tiles == nullptr || !LinearByTiles::Takes(x)) return by_library();
+  shape.threads = TorchThreads().threads();
+  const auto ours = [&] { return by_tiles(*products.tiles); };
+  const bool is_fixed = products.choice == nullptr || products.shared > 0;
+  if (is_fixed || products.choice->TakesOurs(
+                      shape, [&] { ours(); }, [&] { by_library(); })) {
+    ++products.by_tiles;
+    return ours();
+  }
+  ++products.by_library;
+  return by_library();
 }
 
 // x[m,k] · weight[n,k]ᵀ (+ bias[n]).
 at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
-  if (const kernels::TileLinearKernels* const tiles = TilesFor(x)) {
-    const observe::Range kernel("roofbench::linear by tiles");
-    return LinearByTiles(tiles)(x, weight, bias, TorchThreads());
-  }
-  return LibraryProduct(x, weight, bias);
+  return FasterProduct(
+      x, {.operation = "addmm", .rows = x.size(0), .n = weight.size(0), .k = weight.size(1)},
+      [&](const kernels::TileLinearKernels& tiles) {
+        const observe::Range kernel("roofbench::linear by tiles");
+        return LinearByTiles(&tiles)(x, weight, bias, TorchThreads());
+      },
+      [&] { return LibraryProduct(x, weight, bias); });
 }
 
 // xᵀ as the left operand of a product; in fp32 a copy, because oneDNN reads a transposed matrix more slowly.
@@ -232,12 +244,19 @@ at::Tensor Turned(const at::Tensor& x) {
 
 // x[m,k] · w[k,n] as `type`, where x may be Turned.
 at::Tensor Gradient(const at::Tensor& x, const at::Tensor& w, at::ScalarType type) {
-  // Few rows, or few terms, would leave most of a tile empty.
-  if (const auto* const tiles = TilesFor(x.size(0) < x.size(1) ? x : x.t())) {
-    const observe::Range kernel("roofbench::gradient by tiles");
-    return MatmulByTiles(*tiles, x, w, type, TorchThreads());
-  }
-  return LibraryProduct(x, w.t()).to(type);
+  const bool of_x = x.is_contiguous();
+  return FasterProduct(
+      x.size(0) < x.size(1) ? x : x.t(),  // few rows, or few terms, would leave most of a tile empty
+      {.operation = of_x ? "gradient of x" : "gradient of weight",
+       .type = type,
+       .rows = x.size(of_x ? 0 : 1),
+       .n = x.size(of_x ? 1 : 0),
+       .k = w.size(1)},
+      [&](const kernels::TileLinearKernels& tiles) {
+        const observe::Range kernel("roofbench::gradient by tiles");
+        return MatmulByTiles(tiles, x, w, type, TorchThreads());
+      },
+      [&] { return LibraryProduct(x, w.t()).to(type); });
 }
 
 class LinearFunction : public Function<LinearFunction> {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "lib/aten/measured_choice.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/rotary_table.h"
 #include "lib/workload/models/transformer.h"
@@ -53,7 +54,10 @@ const LayerFunctions& EagerLayers();
 // How NativeLayers multiply in bf16. There is one for the process, since a layer is a function.
 struct LayerProducts {
   const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
-  std::atomic<int64_t> by_tiles = 0;                                           // so far
+  MeasuredChoice* choice = MeasuredChoice::OfProcess();                        // or LibTorch; nullptr: always tiles
+  std::atomic<int> shared = 0;          // models that ranks share, which take tiles: replicas must stay equal
+  std::atomic<int64_t> by_tiles = 0;    // so far
+  std::atomic<int64_t> by_library = 0;  // that LibTorch computed instead, because it was faster
 
   static LayerProducts& OfProcess();
 

@@ -20,6 +20,7 @@
 #include "lib/models/training/transformer_model.h"
 #include "lib/workload/models/decoder.h"
 #include "tests/models/decoding/variants.h"
+#include "tests/models/race.h"
 
 namespace roofbench::models {
 namespace {
@@ -372,23 +373,6 @@ TEST_P(DecoderByTiles, DecodesFromEightSequencesOn) {
   }
 }
 
-// A choice whose timer says who is faster.
-class Race {
- public:
-  explicit Race(bool ours) : ours_(ours) {}
-  MeasuredChoice* choice() { return &choice_; }
-  int64_t runs() const { return runs_; }
-
- private:
-  const bool ours_;
-  int64_t runs_ = 0;
-  MeasuredChoice choice_{[this](MeasuredChoice::Function run) {
-    run();
-    const bool is_ours = runs_++ % 2 == 0;
-    return is_ours == ours_ ? 1.0 : 2.0;
-  }};
-};
-
 TEST_P(DecoderByTiles, TakesOursWhereItIsFaster) {
   const at::Tensor tokens = Tokens(2, kTokens);
   const auto always = Make(2, 1);
@@ -402,7 +386,8 @@ TEST_P(DecoderByTiles, TakesOursWhereItIsFaster) {
 
 TEST_P(DecoderByTiles, TakesLibTorchsWhereItIsFaster) {
   const at::Tensor tokens = Tokens(2, kTokens);
-  EagerDecoder eager(weights_, 2, kTokens);
+  weights_.config.score_scale = 0.25;
+  EagerDecoder eager(weights_, 2, 2 * kTokens);
   Race race(/*ours=*/false);
   const auto measured = Make(2, 1, race.choice());
   const at::Tensor expected = eager.Append(tokens);
@@ -425,6 +410,8 @@ TEST_P(DecoderByTiles, TakesLibTorchsWhereItIsFaster) {
   measured->Append(tokens);
   EXPECT_EQ(race.runs(), runs);
   EXPECT_EQ(measured->LibraryKernels(), kernels) << "of this prompt";
+  EXPECT_LT(Off(measured->Append(tokens), eager.Append(tokens)), 0.06) << "of the next one, too, but for attention";
+  EXPECT_EQ(race.runs(), runs);
 }
 
 TEST_P(DecoderByTiles, MeasuresBeforePrompts) {

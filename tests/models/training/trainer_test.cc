@@ -9,8 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/models/training/parallel.h"
 #include "lib/models/training/trainer.h"
 #include "lib/observe/peak_memory.h"
+#include "tests/models/race.h"
 #include "tests/models/training/layer_tiles.h"
 
 namespace roofbench::models {
@@ -227,6 +229,42 @@ TEST_P(StepsByTiles, AreAsNearToFp32AsEager) {
     }
     EXPECT_LT(off(tiled[i], exact[i]), 1.5 * off(eager[i], exact[i]) + 2e-3) << i;
   }
+}
+
+TEST_P(StepsByTiles, TakeTheFaster) {
+  const bool autocast = GetParam() == at::kFloat;
+  const auto expect_equal = [](const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(results[i].equal(expected[i])) << i;
+  };
+  for (const bool ours : {true, false}) {
+    const std::vector<at::Tensor> expected = [&] {
+      const EmulatedLayerTiles always(ours);
+      return Train(NativeLayers(), GetParam(), autocast);
+    }();
+    Race race(ours);
+    const EmulatedLayerTiles tiles(/*on=*/true, race.choice());
+    expect_equal(Train(NativeLayers(), GetParam(), autocast), expected);
+    constexpr int64_t kAll = kSteps * 3 * (7 * 2 + 1);
+    EXPECT_EQ(tiles.Products(), ours ? kAll : 0);
+    EXPECT_EQ(tiles.LibraryProducts(), ours ? 0 : kAll);
+    // Four shapes of matrices, in three products each, three times both ways.
+    EXPECT_EQ(race.runs(), 4 * 3 * 6);
+  }
+}
+
+TEST_P(StepsByTiles, OfRanksTakeTiles) {
+  const bool autocast = GetParam() == at::kFloat;
+  Race race(/*ours=*/false);
+  const EmulatedLayerTiles tiles(/*on=*/true, race.choice());
+  {
+    const std::unique_ptr<ranks::Group> group = ranks::MakeAlone();
+    const std::unique_ptr<Parallel> parallel = Parallel::Make(ParallelKind::kNaive, *group, 0);
+    Train(NativeLayers(), GetParam(), autocast);
+  }
+  EXPECT_EQ(race.runs(), 0);
+  EXPECT_EQ(tiles.LibraryProducts(), 0);
+  Train(NativeLayers(), GetParam(), autocast);
+  EXPECT_GT(race.runs(), 0) << "without ranks";
 }
 
 // Where vectors, and the gradient of the head, are a large part.
