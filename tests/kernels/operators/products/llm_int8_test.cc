@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <numeric>
 #include <vector>
 
 #include "lib/kernels/operators/products/llm_int8_tiles.h"
