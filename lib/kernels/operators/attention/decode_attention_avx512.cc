@@ -76,7 +76,8 @@ ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g
   state.largest[g] = now;
 }
 
-// Fetches two rows of tiles line after line, in the order that the processor's own prefetchers follow.
+// Fetches two rows of tiles line after line, in the order that the processor's own prefetchers follow. Into the L1,
+// though a block does not stay there: from memory, fetching into the L2 takes up to a sixth longer on Zen 5.
 class FetchedLines {
  public:
   template <typename T>
@@ -92,8 +93,8 @@ class FetchedLines {
     const char* const later = *later_ + done_;
 #pragma GCC unroll 16
     for (int64_t line = 0; line < kLines; ++line) {
-      PrefetchL2(soon + line * kLineBytes);
-      PrefetchL2(later + line * kLineBytes);
+      Prefetch(soon + line * kLineBytes);
+      Prefetch(later + line * kLineBytes);
     }
     done_ += kLines * kLineBytes;
     if (done_ < tile_bytes_) return;
