@@ -51,7 +51,7 @@ struct Network {
   bool autocast = false;
   int64_t steps = 1;
   at::Tensor output = {};
-  int64_t tile_products = 0;
+  models::LayerProducts::Counts products = {};
   std::shared_ptr<models::ParallelRun> shared = {};  // instead of layers, where ranks share the step
 
   at::Tensor Forward(at::Tensor x, RunLayer run = EagerLayer) const {
@@ -68,7 +68,7 @@ struct Network {
 
   void Step(RunLayer run, timing::PhaseMarker& marker) {
     if (shared != nullptr) return StepParallel(*shared, marker);
-    const models::LayerProducts::Counter counter(tile_products);
+    const models::LayerProducts::Counter counter(products);
     for (int64_t i = 0; i < steps; ++i) {
       observe::Range range(observe::kZeroGradRange);
       ForgetGradients();
@@ -305,7 +305,8 @@ const Registration kMlp =
           if (network->shared != nullptr) return DescribeParallel(at, ParallelWorkAt(at), network->shared, built);
           built.phases = {"forward", "backward"};
           built.autograd = true;
-          built.AddCount("tile_products", [network] { return network->tile_products; });
+          built.AddCount("tile_products", [network] { return network->products.by_tiles; });
+          built.AddCount("library_kernels", [network] { return network->products.by_library; });
         })
         .Impl("eager", [](Network& n, timing::PhaseMarker& marker) { n.Step(EagerLayer, marker); })
         .LaunchesAt(ParallelKernels)

@@ -269,7 +269,8 @@ void Describe(const Point& at, const std::shared_ptr<Training>& all, Case& built
   built.parameters = work.shape.Parameters().Total();
   built.model = {.tokens = work.Tokens(), .flops = work.PalmFlops(pass.mode), .dtype = work.compute};
   built.effects = [all] { return StepEffects{.overwritten = {all->alone->loss()}, .updated = all->alone->Updated()}; };
-  built.AddCount("tile_products", [all] { return all->alone->TileProducts(); });
+  built.AddCount("tile_products", [all] { return all->alone->products().by_tiles; });
+  built.AddCount("library_kernels", [all] { return all->alone->products().by_library; });
   DescribeMemory(at, all, built);
   DescribeAttention(at, training->device(), built);
 }

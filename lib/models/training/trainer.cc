@@ -244,7 +244,7 @@ at::Tensor TrainingRun::Forward() {
 }
 
 void TrainingRun::Step(const std::function<void(TrainingPhase)>& end) {
-  const LayerProducts::Counter counter(tile_products_);
+  const LayerProducts::Counter counter(products_);
   const at::Tensor loss = Forward();
   end(TrainingPhase::kForward);
   if (check_.mode < TrainingMode::kForwardBackward) return;

@@ -115,7 +115,7 @@ class TrainingRun {
   double OptimizerBytes() const;
   double ActivationBytes() const { return activation_bytes_; }
   // Of the last step.
-  int64_t TileProducts() const { return tile_products_; }
+  const LayerProducts::Counts& products() const { return products_; }
 
  private:
   at::Tensor Forward();
@@ -127,7 +127,7 @@ class TrainingRun {
   at::Tensor loss_;
   double gradient_bytes_ = 0;
   double activation_bytes_ = 0;
-  int64_t tile_products_ = 0;
+  LayerProducts::Counts products_;
 };
 
 }  // namespace roofbench::models

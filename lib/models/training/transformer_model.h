@@ -61,17 +61,26 @@ struct LayerProducts {
 
   static LayerProducts& OfProcess();
 
-  // Sets `count` to those by tiles while it lives.
+  struct Counts {
+    int64_t by_tiles = 0;
+    int64_t by_library = 0;
+  };
+  Counts Now() const { return {by_tiles, by_library}; }
+
+  // Sets `counts` to the products computed while it lives.
   class Counter {
    public:
-    explicit Counter(int64_t& count) : count_(count) {}
+    explicit Counter(Counts& counts) : counts_(counts) {}
     Counter(const Counter&) = delete;
     Counter& operator=(const Counter&) = delete;
-    ~Counter() { count_ = OfProcess().by_tiles - first_; }
+    ~Counter() {
+      const Counts now = OfProcess().Now();
+      counts_ = {now.by_tiles - first_.by_tiles, now.by_library - first_.by_library};
+    }
 
    private:
-    int64_t& count_;
-    const int64_t first_ = OfProcess().by_tiles;
+    Counts& counts_;
+    const Counts first_ = OfProcess().Now();
   };
 };
 

@@ -243,10 +243,14 @@ TEST_P(StepsByTiles, TakeTheFaster) {
     }();
     Race race(ours);
     const EmulatedLayerTiles tiles(/*on=*/true, race.choice());
-    expect_equal(Train(NativeLayers(), GetParam(), autocast), expected);
+    LayerProducts::Counts counts;
+    {
+      const LayerProducts::Counter counter(counts);
+      expect_equal(Train(NativeLayers(), GetParam(), autocast), expected);
+    }
     constexpr int64_t kAll = kSteps * 3 * (7 * 2 + 1);
-    EXPECT_EQ(tiles.Products(), ours ? kAll : 0);
-    EXPECT_EQ(tiles.LibraryProducts(), ours ? 0 : kAll);
+    EXPECT_EQ(counts.by_tiles, ours ? kAll : 0);
+    EXPECT_EQ(counts.by_library, ours ? 0 : kAll);
     // Four shapes of matrices, in three products each, three times both ways.
     EXPECT_EQ(race.runs(), 4 * 3 * 6);
   }
@@ -293,7 +297,7 @@ TEST_P(StepsByTiles, TakeThePredictedMemory) {
     TrainingRun run(std::move(trainer), tokens, tokens, {.mode = mode, .make_optimizer = MakeSgd});
     const observe::PeakMemory memory;
     run.Step([](TrainingPhase) {});
-    EXPECT_EQ(run.TileProducts(), (mode == TrainingMode::kStep ? 3 : 1) * (7 + 1));
+    EXPECT_EQ(run.products().by_tiles, (mode == TrainingMode::kStep ? 3 : 1) * (7 + 1));
     const workload::TrainingMemory expected = work.Memory(mode);
     const double peak = expected.peak - expected.parameters;
     EXPECT_NEAR(memory.PeakBytes(), peak, 0.02 * peak) << static_cast<int>(mode);
