@@ -20,15 +20,14 @@ class EmulatedLayerTiles {
   }
 
   // By tiles since then, and by LibTorch because it was faster.
-  int64_t Products() const { return products_.by_tiles - first_; }
-  int64_t LibraryProducts() const { return products_.by_library - first_of_library_; }
+  int64_t Products() const { return products_.by_tiles - first_.by_tiles; }
+  int64_t LibraryProducts() const { return products_.by_library - first_.by_library; }
 
  private:
   LayerProducts& products_ = LayerProducts::OfProcess();
   const kernels::TileLinearKernels* const before_ = products_.tiles;
   MeasuredChoice* const choice_before_ = products_.choice;
-  const int64_t first_ = products_.by_tiles;
-  const int64_t first_of_library_ = products_.by_library;
+  const LayerProducts::Counts first_ = products_.Now();
 };
 
 }  // namespace roofbench::models

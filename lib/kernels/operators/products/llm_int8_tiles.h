@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -35,18 +34,6 @@ void MultiplyTileRows(Tiles& tiles, const Int8Block& block, int64_t x_row) {
       {reinterpret_cast<std::byte*>(products), row_bytes, kTileRows * row_bytes, kTileRowBytes});
 }
 
-// Sums of a weight's rows with rows of x as a block's products.
-struct Int8TileOutput {
-  int32_t* products = nullptr;
-  int64_t width = 0;
-
-  void Store(const int32_t* sums, int64_t w_row, int64_t x_row, int64_t w_rows, int64_t x_rows) const {
-    alignas(kTileRowBytes) std::array<int32_t, kTileRows * kTileColumns> turned;
-    TransposeTile(reinterpret_cast<const std::byte*>(sums), kTileRowBytes, reinterpret_cast<std::byte*>(turned.data()));
-    StoreTile(turned.data(), x_rows, w_rows, products + x_row * width + w_row, width);
-  }
-};
-
 // A block with no more rows of x than a panel, whose weight is multiplied as it lies: packing it would cost more than
 // it saves.
 template <typename Tiles>
@@ -54,12 +41,12 @@ void MultiplyFewRowsByTiles(const Int8Block& block) {
   thread_local std::vector<std::byte> packed;  // x
   packed.resize(static_cast<std::size_t>(PanelBytes(block.m, TileSteps(block.stride))));
   PackTileColumns(reinterpret_cast<const std::byte*>(block.x), block.m, block.stride, packed.data(), SerialFor());
-  TiledProduct<Tiles, TileProduct::kInt8, Int8TileOutput>{.x = block.w,
-                                                          .w = packed.data(),
-                                                          .output = {block.products, block.width},
-                                                          .m = block.rows,
-                                                          .n = block.m,
-                                                          .k = block.k}
+  TiledProduct<Tiles, TileProduct::kInt8, TransposedTileOutput<int32_t>>{.x = block.w,
+                                                                         .w = packed.data(),
+                                                                         .output = {block.products, block.width},
+                                                                         .m = block.rows,
+                                                                         .n = block.m,
+                                                                         .k = block.k}
       .RunRows({0, block.rows});
 }
 

@@ -99,15 +99,16 @@ template <typename Y>
 struct TransposedTileOutput {
   Y* y = nullptr;
   int64_t stride = 0;          // m
-  const Bf16* bias = nullptr;  // [m], or none
+  const Bf16* bias = nullptr;  // [m], or none; of sums in fp32
 
-  void Store(const float* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
-    alignas(kTileRowBytes) std::array<float, kTileRows * kTileColumns> turned;
+  template <typename Sum>
+  void Store(const Sum* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
+    alignas(kTileRowBytes) std::array<Sum, kTileRows * kTileColumns> turned;
     TransposeTile(reinterpret_cast<const std::byte*>(sums), kTileRowBytes, reinterpret_cast<std::byte*>(turned.data()));
     if (bias != nullptr) {
       std::array<float, kTileRows> added = {};
       std::transform(bias + row, bias + row + rows, added.begin(), [](Bf16 value) { return ToFloat(value); });
-      for (std::size_t i = 0; i < turned.size(); ++i) turned[i] += added[i % kTileRows];
+      for (std::size_t i = 0; i < turned.size(); ++i) turned[i] += static_cast<Sum>(added[i % kTileRows]);
     }
     StoreTile(turned.data(), columns, rows, y + column * stride + row, stride);
   }
