@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import NO_ROOFS, TINY, Run
+from built_program import NO_ROOFS, TINY, WITH_ROOFS, Run
 
 # Fifty small cases, 150 with their repetitions, in processes that measure their roofs in half a second.
 MANY = (
@@ -269,6 +269,7 @@ def test_rows_and_repetitions_around_a_crash_are_shown_and_kept_once(planted: Pa
         "--benchmark_filter=^planted/how:(good|segv|killed|last)/",
         "--benchmark_repetitions=2",
         f"--benchmark_out={out}",
+        *WITH_ROOFS,
     )
     done = subprocess.run([planted, *FEW, *chosen], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
