@@ -19,6 +19,7 @@
 
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
+#include "tests/kernels/simd/trapped_tiles.h"
 
 namespace roofbench::kernels {
 
@@ -140,6 +141,17 @@ inline void OnEveryIsa(const std::function<void()>& body) {
     SCOPED_TRACE(testing::Message() << kIsaLevels[0].name << ", Highway's " << targets[narrower].name);
     body();
   }
+}
+
+// Calls body() as OnEveryIsa does, and where the processor has no tiles, once more with TrappedTiles: for kernels that
+// choose tiles themselves.
+inline void OnEveryIsaAndTiles(const std::function<void()>& body) {
+  OnEveryIsa(body);
+  const TrappedTiles trapped;
+  if (trapped.executed() < 0) return;
+  SCOPED_TRACE("trapped tiles");
+  body();
+  EXPECT_GT(trapped.executed(), 0) << "the kernel does not choose tiles";
 }
 
 }  // namespace roofbench::kernels

@@ -21,6 +21,7 @@ namespace {
 
 constexpr uint32_t kEverything = ~0U;
 std::atomic<uint32_t> allowed_features = kEverything;
+std::atomic<uint32_t> granted_features = 0;
 
 #if ROOFBENCH_X86
 struct CpuId {
@@ -112,7 +113,8 @@ constexpr IsaVariant<std::string_view> kWidths[] = {{kAvx512, "avx512"}, {kAvx2,
 
 bool IsaHas(uint32_t features) {
   static const uint32_t detected = Detect();
-  return (features & ~(detected & allowed_features.load(std::memory_order_relaxed))) == 0;
+  const uint32_t here = detected | granted_features.load(std::memory_order_relaxed);
+  return (features & ~(here & allowed_features.load(std::memory_order_relaxed))) == 0;
 }
 
 std::string_view WidestVectors() { return BestVariant<kWidths>(); }
@@ -135,5 +137,7 @@ LimitIsa::~LimitIsa() {
   allowed_features = kEverything;
   LimitHighway(0);
 }
+
+void GrantIsa(uint32_t features) { granted_features = features; }
 
 }  // namespace roofbench::kernels

@@ -115,4 +115,8 @@ class LimitIsa {
   ~LimitIsa();
 };
 
+// From now on, IsaHas grants `features` even if this processor lacks them (0: none): for a test that stands in for
+// their instructions.
+void GrantIsa(uint32_t features);
+
 }  // namespace roofbench::kernels

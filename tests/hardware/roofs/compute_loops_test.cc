@@ -17,6 +17,7 @@
 #include "lib/kernels/simd/isa.h"
 #include "lib/kernels/simd/split_mix.h"
 #include "lib/kernels/simd/tile.h"
+#include "tests/kernels/simd/trapped_tiles.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -192,11 +193,12 @@ TEST(TileLoops, EmulationComputesAndCountsTheSame) {
 
 TEST(TileLoops, HardwareComputesTheSame) {
 #if ROOFBENCH_X86
-  if (!kernels::IsaHas(kernels::kAmxBf16 | kernels::kAmxInt8)) GTEST_SKIP() << "this processor has no AMX";
+  const kernels::TrappedTiles trapped;
+  if (!kernels::IsaHas(kernels::kAmxBf16 | kernels::kAmxInt8)) GTEST_SKIP() << kernels::kNoTiles;
   ExpectTileLoop<kernels::HardwareTiles, TileProduct::kBf16>();
   ExpectTileLoop<kernels::HardwareTiles, TileProduct::kInt8>();
 #else
-  GTEST_SKIP() << "tiles are of x86";
+  GTEST_SKIP() << kernels::kNoTiles;
 #endif
 }
 

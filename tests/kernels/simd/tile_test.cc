@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/simd/tile.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "lib/kernels/simd/isa.h"
 #include "lib/kernels/simd/split_mix.h"
+#include "tests/kernels/simd/trapped_tiles.h"
 
 namespace roofbench::kernels {
 namespace {
@@ -142,13 +144,47 @@ TEST(EmulatedTiles, MultiplyAsTheManualSays) {
 
 TEST(HardwareTiles, MultiplyAsTheManualSays) {
 #if ROOFBENCH_X86
-  if (!IsaHas(kAmxBf16 | kAmxInt8)) GTEST_SKIP() << "this processor has no AMX";
+  const TrappedTiles trapped;
+  if (!IsaHas(kAmxBf16 | kAmxInt8)) GTEST_SKIP() << kNoTiles;
   ExpectProducts<HardwareTiles>();
   ExpectRoundingOfBf16<HardwareTiles>();
+  // Four times: configured, three loads, a product, a store, released.
+  EXPECT_THAT(trapped.executed(), testing::AnyOf(-1, 4 * 7));
 #else
-  GTEST_SKIP() << "tiles are of x86";
+  GTEST_SKIP() << kNoTiles;
 #endif
 }
+
+#if ROOFBENCH_X86 && defined(__linux__)
+// As a processor would, for the test above to see a wrong configuration or operand.
+TEST(TrappedTilesDeathTest, RefuseWhatTheManualForbids) {
+  const TrappedTiles trapped;
+  if (trapped.executed() < 0) GTEST_SKIP() << "the processor itself refuses it, or: " << kNoTiles;
+  std::array<uint8_t, 64> configuration{};
+  const auto load = [&] { asm volatile("ldtilecfg %0" ::"m"(configuration) : "memory"); };
+  EXPECT_DEATH(asm volatile("tilezero %tmm0"), "no configuration is loaded");
+  load();  // of palette 0, which has no tiles
+  EXPECT_DEATH(asm volatile("tilezero %tmm0"), "no configuration is loaded");
+  configuration[0] = 2;
+  EXPECT_DEATH(load(), "palette is neither 0 nor 1");
+  configuration[0] = 1;
+  uint8_t& row_bytes = configuration[16];
+  uint8_t& rows = configuration[48];
+  rows = 8;
+  EXPECT_DEATH(load(), "rows or with columns only");
+  row_bytes = 65;
+  EXPECT_DEATH(load(), "too large");
+  row_bytes = 64;
+  load();
+  asm volatile("tilezero %tmm0");
+  EXPECT_DEATH(asm volatile("tilezero %tmm1"), "leaves the tile out");
+  for (const std::size_t tile : {1, 2}) configuration[16 + 2 * tile] = configuration[48 + tile] = 16;
+  load();
+  EXPECT_DEATH(asm volatile("tdpbssd %tmm2, %tmm1, %tmm0"), "sizes of a product's operands differ");
+  asm volatile("tilerelease");
+  EXPECT_DEATH(asm volatile("tilezero %tmm0"), "no configuration is loaded");
+}
+#endif
 
 }  // namespace
 }  // namespace roofbench::kernels

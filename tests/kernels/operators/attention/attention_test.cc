@@ -97,6 +97,9 @@ void OnEveryVariant(const std::function<void(const AttentionVariant<T>&)>& body)
     SCOPED_TRACE("emulated tiles");
     body(TiledAttentionVariant<EmulatedTiles>());
     EXPECT_FALSE(attention_tiles<EmulatedTiles>.has_value()) << "not released";
+    const TrappedTiles trapped;
+    if (trapped.executed() == 0) body(BestAttentionVariant<T>());
+    EXPECT_NE(trapped.executed(), 0) << "it does not take tiles";
   }
 #endif
 }

@@ -80,7 +80,7 @@ struct Product {
 
 // Rows of x that fill a group of registers and rows that do not; weights of one tile, two tiles, and partial tiles.
 TEST(Int4Product, EqualsItsFormulaOnEveryIsa) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     for (const auto& [m, n, k, group] : {std::array<int64_t, 4>{1, 16, 32, 32},
                                          {1, 96, 512, 64},
                                          {5, 37, 128, 32},
@@ -117,7 +117,7 @@ TEST(Int4Product, SumsOfTheLargestProductsAreExact) {
 
 // Row counts that use packed tiles, and row counts large enough that tiles are unpacked.
 TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     Product many(31, 80, 128, 64);
     many.Run(ThreadPool(3));
     for (const int64_t row : {0, 5, 13, 30}) {

@@ -92,7 +92,7 @@ TEST(LlmInt8, OutliersAreColumnsOfAnyRow) {
 
 // Alone and next to each other, at both ends of rows that are shorter and longer than a vector.
 TEST(LlmInt8, AnyColumnsMayBeOutliers) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     for (const int64_t k : {1, 5, 16, 17, 40, 100}) {
       const auto last = static_cast<int32_t>(k - 1);
       std::vector<std::vector<int32_t>> sets = {{0}, {last}, {0, last}, {last / 2, last}, {}};
@@ -161,7 +161,7 @@ TEST(LlmInt8, RoundsHalvesToEvenOnEveryIsa) {
 // columns that do not fill a tile. Of both kinds of weight: those with a scale per row (steps 1) reach to -128, which
 // 128 more makes 0.
 TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 5, 64},
                                   {1, 131, 70},
                                   {2, 70, 257},
@@ -190,7 +190,7 @@ TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
 
 // Each row has its own scale, and its sums are exact: adjacent rows do not change them.
 TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     Product many{.m = 37, .n = 70, .k = 130, .steps = 1};
     for (std::size_t i = 0; i < many.x.size(); ++i)
       many.x[i] = ToBf16(ToFloat(many.x[i]) * static_cast<float>(1 + i / 130));
@@ -206,7 +206,7 @@ TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
 
 // Extremes of both operands: the offset that 8-bit dot products add to keep one side unsigned must not overflow.
 TEST(LlmInt8, SumsOfTheLargestProductsAreExact) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     for (const int64_t m : {1, 20}) {
       Product product{.m = m, .n = 3, .k = 14336};
       std::ranges::fill(product.x, ToBf16(2));
@@ -236,7 +236,7 @@ TEST(LlmInt8, ThreadsShareTheWork) {
 // An x after a larger one: padding of rows must not hold old values. And one after an x of few rows, whose outliers
 // are multiplied in another way.
 TEST(LlmInt8, MemoryIsUsedAgain) {
-  OnEveryIsa([] {
+  OnEveryIsaAndTiles([] {
     Product large{.m = 30, .n = 5, .k = 300};
     large.Run(3);
     Product small{.m = 2, .n = 5, .k = 33};

@@ -94,10 +94,11 @@ TEST(TileProduct, EmulatedEqualsPlainLoops) { ExpectProducts<EmulatedTiles>(); }
 
 TEST(TileProduct, HardwareEqualsPlainLoops) {
 #if ROOFBENCH_X86
-  if (!HasTiles(TileProduct::kBf16) || !HasTiles(TileProduct::kInt8)) GTEST_SKIP() << "this processor has no AMX";
+  const TrappedTiles trapped;
+  if (!HasTiles(TileProduct::kBf16) || !HasTiles(TileProduct::kInt8)) GTEST_SKIP() << kNoTiles;
   ExpectProducts<HardwareTiles>();
 #else
-  GTEST_SKIP() << "tiles are of x86";
+  GTEST_SKIP() << kNoTiles;
 #endif
 }
 
@@ -247,15 +248,16 @@ TEST(TileMatmul, EmulatedEqualsPlainLoops) {
 }
 
 TEST(TileLinear, HardwareEqualsPlainLoops) {
+  const TrappedTiles trapped;
   const TileLinearKernels* const here = TileLinearKernelsHere();
   EXPECT_EQ(here != nullptr, HasTiles(TileProduct::kBf16));
 #if ROOFBENCH_X86
-  if (here == nullptr) GTEST_SKIP() << "this processor has no AMX";
+  if (here == nullptr) GTEST_SKIP() << kNoTiles;
   EXPECT_EQ(here, &kTileLinearKernels<HardwareTiles>);
   ExpectLinears<HardwareTiles>();
   ExpectMatmuls<HardwareTiles>();
 #else
-  GTEST_SKIP() << "tiles are of x86";
+  GTEST_SKIP() << kNoTiles;
 #endif
 }
 
