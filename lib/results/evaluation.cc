@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "lib/results/counters.h"
+#include "lib/results/kept_roofs.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -121,6 +122,13 @@ RoofJudgment JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState ca
 }
 
 }  // namespace
+
+bool DoubtsItsRoof(const Outcome& outcome) {
+  const hardware::MeasuredConditions& meanwhile = outcome.conditions;
+  if (meanwhile.others_share + meanwhile.stolen_share > KeptRoofs::kQuietShare) return false;
+  constexpr double kMostDoubtless = 1.03;
+  return outcome.disturbed || (!outcome.roof_ratios.empty() && timing::Median(outcome.roof_ratios) > kMostDoubtless);
+}
 
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome) {
   // For any other bound, the probe does not measure the peak of the case's arithmetic.

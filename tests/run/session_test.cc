@@ -164,6 +164,30 @@ TEST_F(SessionTest, ADisturbedRoofGivesNoShare) {
   EXPECT_GT(timing::Median(outcome.roof_ratios), 1.5) << "the journal keeps the ratios";
 }
 
+TEST_F(SessionTest, WhatDoubtsItsRoofIsMeasuredOnceMore) {
+  constexpr double kShare = 0.512 / 0.6;
+  EXPECT_NEAR(Counter(RunFor(0.6e-6), "roof"), kShare, 1e-6);
+  const int once = device_.probes;
+  device_.slow_probes = 2 * once;  // all of a first measurement
+  const Outcome again = RunFor(0.6e-6);
+  EXPECT_EQ(device_.probes, 3 * once);
+  EXPECT_EQ(Counter(again, "disturbed"), 0);
+  EXPECT_NEAR(Counter(again, "roof"), kShare, 1e-6);
+  device_.slow_probes = 1'000'000;
+  EXPECT_EQ(Counter(RunFor(0.6e-6), "disturbed"), 1);
+  EXPECT_EQ(device_.probes, 5 * once) << "not twice more";
+}
+
+TEST_F(SessionTest, ARequestedNumberOfSamplesIsTakenOnce) {
+  options_.sampling.max_samples = 3;
+  options_.sampling.exact_samples = true;
+  RunFor(0.6e-6);
+  const int once = device_.probes;
+  device_.slow_probes = 1'000'000;
+  EXPECT_EQ(Counter(RunFor(0.6e-6), "disturbed"), 1);
+  EXPECT_EQ(device_.probes, 2 * once);
+}
+
 TEST_F(SessionTest, VerdictsOfCasesThatGoWrong) {
   const Family family = TestFamily(device_, 1e-3);
   const Family throws_number =
