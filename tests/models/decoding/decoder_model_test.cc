@@ -2,6 +2,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
@@ -19,6 +20,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/training/transformer_model.h"
 #include "lib/workload/models/decoder.h"
+#include "tests/kernels/simd/trapped_tiles.h"
 #include "tests/models/decoding/variants.h"
 #include "tests/models/race.h"
 
@@ -291,6 +293,29 @@ TEST(NativeDecoder, RefusesWeightsInFp8) {
   const absl::Status status = MakeDecoder("native", weights, {.capacity = 4}, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("fp8; the eager decoder does"));
+}
+
+// The tiles of the processor, chosen by their time: where their instructions are trapped, each takes as long as a whole
+// product of LibTorch's.
+TEST(NativeDecoder, MeasuresTheTilesOfTheProcessor) {
+  const kernels::TrappedTiles trapped;
+  if (trapped.executed() < 0) GTEST_SKIP() << "this processor has tiles, or: " << kernels::kNoTiles;
+  const at::NoGradGuard no_grad;
+  const DecoderWeights weights = WeightsOf({"native", "tiny_llama", WeightFormat::kBf16});
+  const at::Tensor tokens = at::arange(37).view({1, 37});
+  EagerDecoder exact(weights, 1, 37, Arithmetic::kExact);
+  EagerDecoder eager(weights, 1, 37);
+  const at::Tensor expected = exact.Append(tokens);
+  const double most = 1.2 * Off(eager.Append(tokens), expected);
+  MeasuredChoice choice;
+  for (MeasuredChoice* const by_time : {static_cast<MeasuredChoice*>(nullptr), &choice}) {
+    const auto native = MakeDecoder("native", weights, {.capacity = 37, .choice = by_time}, 2).value();
+    EXPECT_LT(Off(native->Append(tokens), expected), most);
+    const auto products = static_cast<int64_t>(4 * weights.layers.size());
+    EXPECT_EQ(native->TileProducts(), by_time == nullptr ? products : 0);
+    EXPECT_EQ(native->LibraryKernels() >= products, by_time != nullptr);
+  }
+  EXPECT_GT(trapped.executed(), 0);
 }
 
 // The native decoder by tiles, which are emulated here.
