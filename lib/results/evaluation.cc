@@ -123,11 +123,12 @@ RoofJudgment JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState ca
 
 }  // namespace
 
-bool DoubtsItsRoof(const Outcome& outcome) {
+bool NeedsRemeasurement(const Outcome& outcome) {
   const hardware::MeasuredConditions& meanwhile = outcome.conditions;
   if (meanwhile.others_share + meanwhile.stolen_share > KeptRoofs::kQuietShare) return false;
-  constexpr double kMostDoubtless = 1.03;
-  return outcome.disturbed || (!outcome.roof_ratios.empty() && timing::Median(outcome.roof_ratios) > kMostDoubtless);
+  constexpr double kMostPlausibleShare = 1.03;
+  return outcome.disturbed ||
+         (!outcome.roof_ratios.empty() && timing::Median(outcome.roof_ratios) > kMostPlausibleShare);
 }
 
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome) {

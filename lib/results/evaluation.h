@@ -17,9 +17,9 @@ namespace roofbench {
 absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cache, bool on_processors,
                       Outcome& outcome);
 
-// Whether the ratios give no share of the roof, or one above it by more than its median should scatter, although hardly
-// anything else ran: then it is worth measuring the case again.
-bool DoubtsItsRoof(const Outcome& outcome);
+// Whether the share of the roof is missing, or higher than the scatter of its median explains, although hardly anything
+// else ran on this machine.
+bool NeedsRemeasurement(const Outcome& outcome);
 
 // Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome);

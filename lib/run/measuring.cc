@@ -231,13 +231,14 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   std::optional<double> first_step_seconds;
   if (before) first_step_seconds = before->first_step_seconds;
   absl::Status status;
-  // What disturbs probes of a quiet machine has mostly gone when the case is measured once more.
-  for (const bool is_last : {sampling.exact_samples, true}) {
+  // What disturbs probes of a quiet machine has mostly gone when the case is measured once more. Its very first steps
+  // cannot be.
+  for (const bool is_last : {sampling.exact_samples || first.warmup_iters, true}) {
     links.clear();
     SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, ends, slowest, team, outcome);
     if (!first_step_seconds) first_step_seconds = outcome.samples.first_step_seconds;
     status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
-    const bool again = !is_last && !(ends && ends()) && DoubtsItsRoof(outcome);
+    const bool again = !is_last && !(ends && ends()) && NeedsRemeasurement(outcome);
     if (is_last || !(team == nullptr ? again : team->Any(again))) break;
   }
   if (slowest != nullptr) {

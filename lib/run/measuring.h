@@ -12,9 +12,9 @@
 namespace roofbench {
 
 // Fills in the fields derived from samples: times, phases, conditions, noise, ratios to the roof. `outcome` must
-// contain its cost. A case slowed down by heat is sampled again after a pause; one that doubts its roof, once more at
-// once. `interrupted` is polled between samples. The ranks of `team` sample it in step, without probes of a roof.
-// Returns DataLoss if a case ran so far above its roof that its cost or the probe must be wrong.
+// contain its cost. A case slowed down by heat is sampled again after a pause; one with an implausible share of
+// its roof, at once. `interrupted` is polled between samples. The ranks of `team` sample it in step, without probes of
+// a roof. Returns DataLoss if a case ran so far above its roof that its cost or the probe must be wrong.
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
                         const std::function<bool()>& interrupted, Outcome& outcome, RankTeam* team = nullptr);
 

@@ -147,22 +147,22 @@ TEST(Evaluate, ProcessorsThatOthersTakeGiveNoShare) {
   EXPECT_FALSE(unknown.disturbed) << "there is no share to disturb";
 }
 
-TEST(DoubtsItsRoof, OnlyOnAQuietMachine) {
-  const auto doubts = [](double bytes, double others, double stolen) {
+TEST(NeedsRemeasurement, OnlyOnAQuietMachine) {
+  const auto needs = [](double bytes, double others, double stolen) {
     Outcome outcome = Reading(bytes, std::vector<double>(8, 1e10));
     outcome.conditions.others_share = others;
     outcome.conditions.stolen_share = stolen;
     EXPECT_TRUE(Judge(outcome).ok());
-    return DoubtsItsRoof(outcome);
+    return NeedsRemeasurement(outcome);
   };
-  EXPECT_FALSE(doubts(1.02e10, 0, 0));
-  EXPECT_TRUE(doubts(1.04e10, 0, 0));
-  EXPECT_TRUE(doubts(1.1e10, 0, 0)) << "disturbed";
-  EXPECT_TRUE(doubts(1.1e10, 0.02, 0.02));
-  EXPECT_FALSE(doubts(1.1e10, 0.03, 0.03));
+  EXPECT_FALSE(needs(1.02e10, 0, 0));
+  EXPECT_TRUE(needs(1.04e10, 0, 0));
+  EXPECT_TRUE(needs(1.1e10, 0, 0)) << "disturbed";
+  EXPECT_TRUE(needs(1.1e10, 0.02, 0.02));
+  EXPECT_FALSE(needs(1.1e10, 0.03, 0.03));
   Outcome scattered = Reading(5e9, {1e10, 2e9, 1e10, 2e9, 1e10, 2e9, 1e10, 2e9});
   EXPECT_TRUE(Judge(scattered).ok());
-  EXPECT_TRUE(DoubtsItsRoof(scattered)) << "its probes disagree";
+  EXPECT_TRUE(NeedsRemeasurement(scattered)) << "its probes disagree";
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST_F(SessionTest, ADisturbedRoofGivesNoShare) {
   EXPECT_GT(timing::Median(outcome.roof_ratios), 1.5) << "the journal keeps the ratios";
 }
 
-TEST_F(SessionTest, WhatDoubtsItsRoofIsMeasuredOnceMore) {
+TEST_F(SessionTest, AnImplausibleShareIsMeasuredOnceMore) {
   constexpr double kShare = 0.512 / 0.6;
   EXPECT_NEAR(Counter(RunFor(0.6e-6), "roof"), kShare, 1e-6);
   const int once = device_.probes;
@@ -178,14 +178,25 @@ TEST_F(SessionTest, WhatDoubtsItsRoofIsMeasuredOnceMore) {
   EXPECT_EQ(device_.probes, 5 * once) << "not twice more";
 }
 
-TEST_F(SessionTest, ARequestedNumberOfSamplesIsTakenOnce) {
-  options_.sampling.max_samples = 3;
-  options_.sampling.exact_samples = true;
-  RunFor(0.6e-6);
-  const int once = device_.probes;
-  device_.slow_probes = 1'000'000;
-  EXPECT_EQ(Counter(RunFor(0.6e-6), "disturbed"), 1);
-  EXPECT_EQ(device_.probes, 2 * once);
+// A number of samples that was asked for, and the first steps of a case.
+TEST_F(SessionTest, SomeSamplesCannotBeTakenAgain) {
+  const auto step = [this](timing::PhaseMarker&) { device_.fake_clock.Advance(0.6e-6); };
+  for (const bool first_steps : {false, true}) {
+    const Family family = TestFamily(device_, 0).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+      Case built = CaseOf(in.Randn({4}), step);
+      if (first_steps) built.warmup_iters = 0;
+      return built;
+    });
+    options_.sampling.exact_samples = !first_steps;
+    options_.sampling.max_samples = 3;
+    device_.probes = device_.slow_probes = 0;
+    EXPECT_EQ(Counter(Run(At(family)), "disturbed"), 0);
+    const int once = device_.probes;
+    EXPECT_GT(once, 0);
+    device_.slow_probes = 1'000'000;
+    EXPECT_EQ(Counter(Run(At(family)), "disturbed"), 1);
+    EXPECT_EQ(device_.probes, 2 * once);
+  }
 }
 
 TEST_F(SessionTest, VerdictsOfCasesThatGoWrong) {
