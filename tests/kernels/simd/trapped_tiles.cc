@@ -261,7 +261,7 @@ namespace roofbench::kernels {
 
 TrappedTiles::TrappedTiles() : is_needed_(false) {}
 TrappedTiles::~TrappedTiles() = default;
-int64_t TrappedTiles::executed() const { return -1; }
+int64_t TrappedTiles::executed() const { return is_needed_ ? 0 : -1; }
 
 }  // namespace roofbench::kernels
 #endif
