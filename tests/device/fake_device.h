@@ -43,7 +43,7 @@ class FakeDevice : public Device {
     if (cost.Bytes() > 0) {
       gauge.probe = [this](double seconds) {
         fake_clock.Advance(seconds);
-        return ++probes <= slow_probes ? roof_rate / 2 : roof_rate;
+        return roof_rate;
       };
     }
     return gauge;
@@ -71,8 +71,6 @@ class FakeDevice : public Device {
   Conditions conditions;
   workload::Peaks peaks = DefaultPeaks();
   double roof_rate = 1e9;
-  int probes = 0;       // of roofs, so far
-  int slow_probes = 0;  // the first ones, which read half the rate
   hardware::RateRange memory_speed;
   hardware::RoofNeeds calibrated;
 

@@ -23,6 +23,23 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
+// Its first probes read half the rate.
+class ProbedDevice : public FakeDevice {
+ public:
+  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override {
+    RoofGauge gauge = FakeDevice::Gauge(cost, cache);
+    if (gauge.probe) {
+      gauge.probe = [this, probe = gauge.probe](double seconds) {
+        return probe(seconds) * (++probes <= slow_probes ? 0.5 : 1);
+      };
+    }
+    return gauge;
+  }
+
+  int probes = 0;  // so far
+  int slow_probes = 0;
+};
+
 class SessionTest : public testing::Test {
  protected:
   SessionTest() { options_.reference = "a100-sxm4-40gb"; }
@@ -40,7 +57,7 @@ class SessionTest : public testing::Test {
   }
 
   RunOptions options_;
-  FakeDevice device_;
+  ProbedDevice device_;
 };
 
 TEST_F(SessionTest, MeasuresAgainstTheRoofProbedWithTheCase) {
