@@ -51,6 +51,7 @@ void Require(bool condition, std::string_view why) {
 }
 
 Register& Configured(int tile) {
+  Require(tile < kTileRegisters, "the palette has no such tile");
   Require(registers.is_configured, "no configuration is loaded");
   Require(registers.tiles[tile].rows > 0, "the configuration leaves the tile out");
   return registers.tiles[tile];
@@ -225,7 +226,7 @@ bool Execute(const Instruction& in) {
 void Handle(int signal, siginfo_t* /*info*/, void* context) {
   auto& state = *static_cast<ucontext_t*>(context);
   const std::optional<Instruction> in = Decoder(state).Decode();
-  if (in && in->reg < kTileRegisters && Execute(*in)) {
+  if (in && Execute(*in)) {
     state.uc_mcontext.gregs[REG_RIP] += in->length;
     executions.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -233,7 +234,7 @@ void Handle(int signal, siginfo_t* /*info*/, void* context) {
   }
 }
 
-bool IsNeeded() { return IsaHas(kAvx512) && !IsaHas(kAmxBf16 | kAmxInt8); }
+bool IsNeeded() { return IsaHas(kAvx512 | kAvx512Bf16 | kAvx512Vnni) && !IsaHas(kAmxBf16 | kAmxInt8); }
 
 }  // namespace
 

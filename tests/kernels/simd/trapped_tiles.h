@@ -7,13 +7,14 @@
 namespace roofbench::kernels {
 
 // Why HardwareTiles cannot run even with TrappedTiles.
-inline constexpr char kNoTiles[] = "there are neither tiles nor AVX-512, which kernels with tiles take for granted";
+inline constexpr char kNoTiles[] =
+    "there are neither tiles nor AVX-512 with bf16 and VNNI, which all processors with tiles have";
 
 // While it lives, IsaHas grants kAmxBf16 and kAmxInt8. Where the processor has no tiles (Intel AMX), each of their
 // instructions raises a signal, whose handler decodes and executes it as the manual says (Intel SDM, volumes 2A to 2C).
 // A condition for which the processor would refuse it ends the process with the reason on stderr. This takes about
-// 8 us an instruction in a virtual machine. Does nothing where the processor has tiles, or no AVX-512, which kernels
-// with tiles take for granted, or where the system is not Linux.
+// 8 us an instruction in a virtual machine. Does nothing where the processor has tiles, or lacks AVX-512 with bf16
+// and VNNI, which all processors with tiles have, or where the system is not Linux.
 class TrappedTiles {
  public:
   TrappedTiles();
