@@ -141,6 +141,9 @@ std::function<double()> OtherCpuOf(const RankTeam* team) {
   return [team] { return team->OtherCpuSeconds(); };
 }
 
+// Whether it is so here, or on another rank of `team`, which may be null.
+bool OnAnyRank(const RankTeam* team, bool here) { return team == nullptr ? here : team->Any(here); }
+
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
                        SlowestClock* slowest, RankTeam* team, Outcome& outcome) {
@@ -171,8 +174,7 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
       outcome.joules_per_step = *watts * timing::Median(outcome.samples.seconds);
     }
     const bool throttled = outcome.conditions.throttled;
-    const bool again = team == nullptr ? throttled : team->Any(throttled);
-    if (!again || attempt == kThermalRetries || ends()) return;
+    if (!OnAnyRank(team, throttled) || attempt == kThermalRetries || ends()) return;
     device.WaitUntilCool();
   }
 }
@@ -239,7 +241,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     if (!first_step_seconds) first_step_seconds = outcome.samples.first_step_seconds;
     status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
     const bool again = !is_last && !(ends && ends()) && NeedsRemeasurement(outcome);
-    if (is_last || !(team == nullptr ? again : team->Any(again))) break;
+    if (is_last || !OnAnyRank(team, again)) break;
   }
   if (slowest != nullptr) {
     outcome.figures.emplace_back("rank_skew_ms", kMilliseconds * slowest->SkewSeconds());
