@@ -4,7 +4,7 @@
 #   bin/roofbench                         finds LibTorch by LD_LIBRARY_PATH, else where it was at build time
 #   lib/roofbench/*.so*                   its other shared libraries, without LibTorch and the C++ runtime
 #   lib/libroofbench_<layer>.a            the layers, and include/roofbench/lib/<layer>/*.h
-#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::gbench and its dependencies
+#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::cli and its dependencies
 #   lib/libroofbench_cuda.so              opened by --device=cuda
 #   libexec/roofbench/*_test              component `tests`, which is installed only when it is named;
 #   bin/gpu_check                         component `tests`: the checks that need a GPU

@@ -17,7 +17,7 @@
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given.h"
 #include "lib/base/process.h"
-#include "lib/gbench/flags.h"
+#include "lib/cli/flags.h"
 #include "lib/models/generation/token_ids.h"
 
 namespace roofbench {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
-#include "lib/gbench/flags.h"
+#include "lib/cli/flags.h"
 #include "lib/models/checkpoint/checkpoint_summary.h"
 #include "lib/models/decoding/stored_matrix.h"
 

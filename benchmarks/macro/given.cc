@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
-#include "lib/gbench/flags.h"
+#include "lib/cli/flags.h"
 
 namespace roofbench {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given.h"
-#include "lib/gbench/flags.h"
+#include "lib/cli/flags.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/text_score.h"
 #include "lib/timing/statistics.h"

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
+#include "lib/gbench/reporters.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -42,11 +43,24 @@ constexpr std::size_t kMostLabel = 46;
 constexpr double kMemoryOff = 1.1;
 constexpr double kMemoryOffBytes = 16 << 20;
 
+using Run = ConsoleTable::Run;
+
 // -1 if there is none.
-double CounterOf(const Row& row, const std::string& name) {
-  const auto found = row.counters.find(name);
-  return found == row.counters.end() ? -1 : found->second;
+double CounterOf(const Run& run, const std::string& name) {
+  const auto found = run.counters.find(name);
+  return found == run.counters.end() ? -1 : found->second.value;
 }
+
+bool IsRatio(const Run& run) {
+  return run.run_type == Run::RT_Aggregate && run.aggregate_unit == benchmark::kPercentage;
+}
+
+// Of a step; for a ratio, a fraction.
+double SecondsOf(const Run& run) {
+  return IsRatio(run) ? run.real_accumulated_time : run.real_accumulated_time / static_cast<double>(run.iterations);
+}
+
+std::string FamilyOf(const std::string& name) { return name.substr(0, name.find('/')); }
 
 std::string Percent(double fraction) {
   if (fraction < 0) return "-";
@@ -59,16 +73,15 @@ std::string RateOf(double rate, std::string_view unit) { return rate < 0 ? "-" :
 const char* RoofColor(double roof) { return roof >= 0.8 ? kGreen : roof >= 0.4 ? kYellow : kRed; }
 
 // "noisy (drift, others)", "mem 5.90x predicted".
-std::vector<std::string> Notes(const Row& row) {
+std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
   std::vector<std::string> notes;
-  if (row.outcome == nullptr) return notes;
   for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
-    if (CounterOf(row, flag) > 0) notes.emplace_back(flag);
+    if (CounterOf(run, flag) > 0) notes.emplace_back(flag);
   }
-  if (!notes.empty() && !row.outcome->noise.empty() && notes.front() == "noisy")
-    notes.front() += absl::StrCat(" (", absl::StrJoin(row.outcome->noise, ", "), ")");
-  const double taken = CounterOf(row, "peak_mem");
-  const double predicted = CounterOf(row, "predicted_mem");
+  if (!notes.empty() && !outcome.noise.empty() && notes.front() == "noisy")
+    notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
+  const double taken = CounterOf(run, "peak_mem");
+  const double predicted = CounterOf(run, "predicted_mem");
   const bool is_off = taken > kMemoryOff * predicted || predicted > kMemoryOff * taken;
   if (taken > 0 && predicted > 0 && is_off && std::abs(taken - predicted) > kMemoryOffBytes) {
     notes.push_back(absl::StrFormat("mem %.2fx predicted", taken / predicted));
@@ -77,24 +90,22 @@ std::vector<std::string> Notes(const Row& row) {
 }
 
 // The phases of a step, and the bandwidths and ranks of a collective.
-std::vector<std::string> Details(const Row& row) {
+std::vector<std::string> Details(const Run& run, const Outcome& outcome) {
   std::vector<std::string> details;
-  if (row.outcome == nullptr) return details;
-  for (std::size_t i = 0; i < row.outcome->phases.size(); ++i) {
-    const std::string& name = row.outcome->phases[i];
-    details.push_back(absl::StrCat(name, " ", HumanTime(timing::Median(row.outcome->samples.phase_seconds[i]))));
-    if (const double own = CounterOf(row, name + "_roof"); own >= 0)
+  for (const std::string& name : outcome.phases) {
+    details.push_back(absl::StrCat(name, " ", HumanTime(CounterOf(run, name + "_ms") / 1e3)));
+    if (const double own = CounterOf(run, name + "_roof"); own >= 0)
       absl::StrAppend(&details.back(), " (", Percent(own), ")");
   }
   for (const char* counter : {"algbw", "busbw", "wirebw"}) {
-    const double rate = CounterOf(row, counter);
+    const double rate = CounterOf(run, counter);
     if (rate >= 0) details.push_back(absl::StrCat(counter, " ", HumanRate(rate, "B/s")));
   }
-  if (const double skew = CounterOf(row, "rank_skew_ms"); skew >= 0) {
-    details.push_back(absl::StrFormat("skew %s (rank %g last)", HumanTime(skew / 1e3), CounterOf(row, "last_rank")));
+  if (const double skew = CounterOf(run, "rank_skew_ms"); skew >= 0) {
+    details.push_back(absl::StrFormat("skew %s (rank %g last)", HumanTime(skew / 1e3), CounterOf(run, "last_rank")));
   }
-  if (const double beta = CounterOf(row, "linkbw"); beta >= 0) {
-    details.push_back(absl::StrCat("link ", HumanTime(CounterOf(row, "link_alpha_ms") / 1e3), " + bytes/(",
+  if (const double beta = CounterOf(run, "linkbw"); beta >= 0) {
+    details.push_back(absl::StrCat("link ", HumanTime(CounterOf(run, "link_alpha_ms") / 1e3), " + bytes/(",
                                    HumanRate(beta, "B/s"), ")"));
   }
   return details;
@@ -180,17 +191,17 @@ void ConsoleTable::PrintError(const std::string& label, const std::string& messa
   out_ << ' ' << Paint(text, failed ? kRed : kDim) << '\n';
 }
 
-void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
+void ConsoleTable::PrintRow(const std::string& label, const Run& run, const Outcome* outcome) {
   const std::string prefix(reference_.prefix);
-  const double roof = CounterOf(row, "roof");
-  const double reference = std::max(CounterOf(row, prefix + "_flop_util"), CounterOf(row, prefix + "_mem_util"));
-  const std::string time = row.IsRatio() ? Percent(row.seconds) : HumanTime(row.seconds);
+  const double roof = CounterOf(run, "roof");
+  const double reference = std::max(CounterOf(run, prefix + "_flop_util"), CounterOf(run, prefix + "_mem_util"));
+  const std::string time = IsRatio(run) ? Percent(SecondsOf(run)) : HumanTime(SecondsOf(run));
   const auto rate = [&](const char* counter, const char* unit) {
-    return row.IsRatio() ? Percent(CounterOf(row, counter)) : RateOf(CounterOf(row, counter), unit);
+    return IsRatio(run) ? Percent(CounterOf(run, counter)) : RateOf(CounterOf(run, counter), unit);
   };
   PrintLabel(label);
   std::string figures = InColumns({time, rate("FLOP/s", "FLOP/s"), rate("bytes/s", "B/s"), Percent(roof),
-                                   Percent(reference), Percent(CounterOf(row, "ci"))});
+                                   Percent(reference), Percent(CounterOf(run, "ci"))});
   const std::size_t figures_width = DisplayWidth(figures);  // more than kFigures if one is wider than its column
   const std::size_t before_roof = kWidths[0] + kWidths[1] + kWidths[2] + 4;
   if (roof >= 0 && figures_width == kFigures) {
@@ -199,7 +210,11 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
                            figures.substr(at + kWidths[3]));
   }
   out_ << figures;
-  const std::vector<std::string> notes = Notes(row);
+  if (outcome == nullptr) {
+    out_ << '\n';
+    return;
+  }
+  const std::vector<std::string> notes = Notes(run, *outcome);
   const std::string joined = absl::StrJoin(notes, ", ");
   const bool fits = label_width_ + figures_width + 1 + DisplayWidth(joined) <= width_;
   if (!notes.empty() && fits) out_ << ' ' << Paint(joined, kYellow);
@@ -209,7 +224,7 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
       out_ << kIndent << Paint(line, kYellow) << '\n';
     }
   }
-  std::vector<std::string> details = Details(row);
+  std::vector<std::string> details = Details(run, *outcome);
   for (std::size_t i = 0; i + 1 < details.size(); ++i) details[i] += ",";
   if (details.empty()) return;
   for (const std::string& line : Wrapped(details, width_ - kIndent.size())) {
@@ -218,11 +233,7 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
 }
 
 // "the repetitions split: 1 near 202 µs, 8 near 284 µs": the median is then the time of one of two states.
-void ConsoleTable::PrintSplit(const std::vector<Row>& rows) {
-  std::vector<double> seconds;
-  for (const Row& row : rows) {
-    if (row.error.empty() && row.aggregate.empty()) seconds.push_back(row.seconds);
-  }
+void ConsoleTable::PrintSplit(const std::vector<double>& seconds) {
   const std::optional<timing::Split> split = timing::FindSplit(seconds);
   if (!split) return;
   const std::string text = absl::StrCat("the repetitions split: ", split->fast, " near ", HumanTime(split->fast_median),
@@ -230,20 +241,27 @@ void ConsoleTable::PrintSplit(const std::vector<Row>& rows) {
   out_ << kIndent << Paint(text, kYellow) << '\n';
 }
 
-void ConsoleTable::Add(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    const std::string& name = row.of.name;
-    const std::string& family = row.of.family;
+void ConsoleTable::ContinueAfter(const std::string& name) { family_ = FamilyOf(name); }
+
+void ConsoleTable::Add(const std::vector<Run>& runs, const std::deque<Outcome>& outcomes) {
+  std::vector<double> seconds;  // of the repetitions
+  for (const Run& run : runs) {
+    const bool is_aggregate = run.run_type == Run::RT_Aggregate;
+    const Outcome* const outcome =
+        is_aggregate ? nullptr : &outcomes.at(static_cast<std::size_t>(run.repetition_index));
+    const std::string name = run.run_name.str();
+    const std::string family = FamilyOf(name);
     if (family != family_) PrintHeading(family);
     std::string label = "  " + (name.size() > family.size() ? name.substr(family.size() + 1) : family);
-    if (!row.aggregate.empty()) absl::StrAppend(&label, "  ", row.aggregate, " of ", row.repetitions);
-    if (row.error.empty()) {
-      PrintRow(label, row);
-    } else {
-      PrintError(label, row.error);
+    if (is_aggregate) absl::StrAppend(&label, "  ", run.aggregate_name, " of ", run.repetitions);
+    if (outcome != nullptr && outcome->verdict != Verdict::kMeasured) {
+      PrintError(label, WhyUnmeasured(*outcome));
+      continue;
     }
+    PrintRow(label, run, outcome);
+    if (!is_aggregate) seconds.push_back(SecondsOf(run));
   }
-  PrintSplit(rows);
+  PrintSplit(seconds);
   out_.flush();
 }
 

@@ -2,14 +2,17 @@
 // The console table: one line per case, or several on a narrow terminal; never wider than the terminal.
 #pragma once
 
+#include <benchmark/benchmark.h>
+
 #include <cstddef>
+#include <deque>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/hardware/datasheet.h"
-#include "lib/results/row.h"
+#include "lib/results/outcome.h"
 
 namespace roofbench {
 
@@ -25,18 +28,21 @@ bool WantsColor(const std::string& flag);
 
 class ConsoleTable {
  public:
+  using Run = benchmark::BenchmarkReporter::Run;
+
   ConsoleTable(std::ostream& out, const hardware::Datasheet& reference, bool color, std::size_t width);
 
-  // Rows of one case.
-  void Add(const std::vector<Row>& rows);
-  // Call this for a row that is already on the console.
-  void ContinueAfter(const Row& row) { family_ = row.of.family; }
+  // Rows of one case, repetitions or aggregates, with the outcomes of its repetitions.
+  void Add(const std::vector<Run>& runs, const std::deque<Outcome>& outcomes);
+  // Call this for a case that is already on the console.
+  void ContinueAfter(const std::string& name);
 
  private:
   void PrintHeading(const std::string& family);
   void PrintError(const std::string& label, const std::string& message);
-  void PrintRow(const std::string& label, const Row& row);
-  void PrintSplit(const std::vector<Row>& rows);
+  // `outcome`: nullptr for an aggregate.
+  void PrintRow(const std::string& label, const Run& run, const Outcome* outcome);
+  void PrintSplit(const std::vector<double>& seconds);
   // Ends on the line of the figures: the label's own line if it is short, otherwise the next.
   void PrintLabel(const std::string& label);
   std::string Paint(const std::string& text, const char* code) const;

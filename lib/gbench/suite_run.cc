@@ -15,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
 #include "lib/base/text.h"
+#include "lib/gbench/context_facts.h"
 #include "lib/gbench/output.h"
+#include "lib/gbench/reporters.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/journal.h"
@@ -28,19 +30,14 @@
 namespace roofbench {
 namespace {
 
-// Google Benchmark 1.9 warns about a --benchmark_min_time without a unit, and 1.7 refuses one with a unit.
-template <typename State = benchmark::State>
-constexpr bool MinTimeHasUnit() {
-  return requires(State & state) { state.SkipWithMessage(""); };
-}
-
-// Initializes the library without its own time budget, for which it would rerun cases.
-void InitializeLibrary(const Options& options) {
+void InitializeLibrary(const SuiteOptions& options) {
+  benchmark::SetDefaultTimeUnit(benchmark::kMicrosecond);
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
-  arguments = {Printable(options.program),    // part of the results
-               MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0",
-               absl::StrCat("--benchmark_repetitions=", options.repetitions),
-               absl::StrCat("--benchmark_enable_random_interleaving=", options.random_interleaving ? "true" : "false")};
+  arguments = {Printable(options.program)};   // part of the results
+  arguments.insert(arguments.end(), options.library_flags.begin(), options.library_flags.end());
+  arguments.push_back(absl::StrCat("--benchmark_repetitions=", options.repetitions));
+  // It would empty the file before the first case; its reporter has one that is replaced after the last.
+  if (!options.out.empty()) arguments.emplace_back("--benchmark_out=/dev/null");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -57,7 +54,7 @@ bool ConsoleIsRead() {
 
 class SuiteRun {
  public:
-  SuiteRun(const Options& options, const std::vector<PlannedCase>& plan, std::string journal, SharedState& state,
+  SuiteRun(const SuiteOptions& options, const std::vector<PlannedCase>& plan, std::string journal, SharedState& state,
            Device& device, RankTeams* teams)
       : options_(options),
         journal_path_(std::move(journal)),
@@ -73,13 +70,10 @@ class SuiteRun {
     if (absl::Status status = output_.Open(); !status.ok()) return Refuse(status);
     const absl::StatusOr<RunFacts> facts = Begin();
     if (!facts.ok()) return Refuse(facts.status());
-    for (const RunFacts& some : {*facts, options_.context}) {
-      for (const auto& [key, value] : some) {
-        // Facts from a journal are untrusted.
-        if (!IsWrittenByLibrary(key)) benchmark::AddCustomContext(Printable(key), Printable(value));
-      }
+    for (const auto& [key, value] : *facts) {
+      // Facts from a journal are untrusted.
+      if (!IsWrittenByLibrary(key)) benchmark::AddCustomContext(Printable(key), Printable(value));
     }
-    if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
     const std::vector<double> expected = ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks());
     if (options_.format == "console" && !state_.described()) {
       const double seconds = options_.repetitions * std::accumulate(expected.begin(), expected.end(), 0.0);
@@ -105,11 +99,13 @@ class SuiteRun {
       profile_status_.Update(status);
     });
     for (std::size_t index = 0; index < session_.plan().size(); ++index) {
-      benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(), [this, index](benchmark::State& state) {
-        RunInLibrary(state, index);
-      })->UseManualTime();
+      benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(),
+                                   [this, index](benchmark::State& state) { RunInLibrary(state, index); })
+          ->UseManualTime()
+          ->Iterations(1);
     }
-    benchmark::RunSpecifiedBenchmarks(&output_, ".");
+    benchmark::RunSpecifiedBenchmarks(output_.display(), output_.file(), ".");  // the plan is filtered
+    output_status_ = output_.Finish();
     const int status = End();
     state_.SetFinished();
     return status;
@@ -157,6 +153,7 @@ class SuiteRun {
     if (is_first_process) busy_ = BusyText(LoadNow(roofs));
     if (!facts.empty()) return facts;
     facts = RunContext(options_, device_, roofs);
+    facts.insert(facts.end(), options_.context.begin(), options_.context.end());
     if (journal_path_.empty()) return facts;
     if (absl::Status status = journal_.Create(journal_path_, *identity, facts, options_.contract); !status.ok()) {
       return status;
@@ -198,8 +195,7 @@ class SuiteRun {
     progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
     if (options_.fresh_process && ran_here_ && journal_status_.ok() && state_.signal() == 0) RequestRespawn();
-    // For every verdict, because the library ends the program if repetitions of a case differ in their iterations.
-    for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(outcome.summary.median);
+    ReportTo(state, outcome, /*is_first_of_several=*/options_.repetitions > 1 && outcome.repetition == 0);
   }
 
   // Some GPU errors persist for the lifetime of their process, so another process continues the run.
@@ -222,10 +218,10 @@ class SuiteRun {
 
   int End() {
     if (options_.format == "console") std::cout << NextCommand() << std::flush;
-    for (const absl::Status& status : {output_.status(), journal_status_}) {
+    for (const absl::Status& status : {output_status_, journal_status_}) {
       if (!status.ok()) std::cerr << ProgramName() << ": " << std::string(status.message()) << '\n';
     }
-    if (!output_.status().ok() && journal_status_.ok() && !options_.journal.empty()) {
+    if (!output_status_.ok() && journal_status_.ok() && !options_.journal.empty()) {
       std::cerr << ProgramName() << ": " << options_.journal
                 << " has every case: the same command with --resume writes the rest\n";
     }
@@ -235,18 +231,19 @@ class SuiteRun {
     }
     const int failed = session_.failed();
     if (failed > 0) std::cerr << ProgramName() << ": " << failed << " case(s) failed\n";
-    const bool is_whole = output_.status().ok() && journal_status_.ok() && profile_status_.ok();
+    const bool is_whole = output_status_.ok() && journal_status_.ok() && profile_status_.ok();
     return failed > 0 || !is_whole ? kExitFailed : EXIT_SUCCESS;
   }
 
   // The last line after the table, if there is a file to read.
   std::string NextCommand() const {
-    const std::string& file = options_.out.empty() || options_.out_format != "json" ? options_.journal : options_.out;
+    const bool has_json = !options_.out.empty() && options_.out_format == "json";
+    const std::string& file = options_.journal.empty() && has_json ? options_.out : options_.journal;
     if (file.empty() || !IsReplaceable(file)) return "";
     return absl::StrCat("\ntools/report summary ", file, "   fastest implementations, growth, precisions\n");
   }
 
-  const Options& options_;
+  const SuiteOptions& options_;
   const std::string journal_path_;
   SharedState& state_;
   Device& device_;
@@ -254,6 +251,7 @@ class SuiteRun {
   Output output_;
   Progress progress_;
   Journal journal_;
+  absl::Status output_status_;
   absl::Status journal_status_;
   absl::Status profile_status_;
   std::string roofs_;  // their origin
@@ -269,7 +267,7 @@ int Refuse(const absl::Status& status) {
   return kExitRefused;
 }
 
-int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
+int RunSuite(const SuiteOptions& options, const std::vector<PlannedCase>& plan, const std::string& journal,
              SharedState& state, Device& device, RankTeams* teams) {
   InitializeLibrary(options);
   return SuiteRun(options, plan, journal, state, device, teams).Run();

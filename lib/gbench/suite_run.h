@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "lib/device/device.h"
-#include "lib/gbench/options.h"
+#include "lib/gbench/suite_options.h"
 #include "lib/run/rank_team.h"
 #include "lib/run/supervisor.h"
 #include "lib/suite/plan.h"
@@ -24,7 +24,7 @@ int Refuse(const absl::Status& status);
 
 // `journal` stores finished cases, so that a later process can continue after them. `teams` run cases of several ranks.
 // Returns the exit status.
-int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
+int RunSuite(const SuiteOptions& options, const std::vector<PlannedCase>& plan, const std::string& journal,
              SharedState& state, Device& device, RankTeams* teams = nullptr);
 
 }  // namespace roofbench

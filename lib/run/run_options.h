@@ -65,8 +65,9 @@ struct RunOptions : Selection {
   double case_timeout = 0;   // seconds; 0: none
   double rank_timeout = 60;  // seconds that a rank waits for another one
 
-  // The program's contract, in every result, as JSON (ContractOf); empty: none.
+  // The program's contract, in every journal, as JSON (ContractOf); empty: none.
   std::string contract;
+  RunFacts context;  // facts that the user adds to those of the run
 
   // Flags and environment variables that decide what is measured and how: two processes with equal ones are parts of
   // one run.

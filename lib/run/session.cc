@@ -46,10 +46,6 @@ void EndBy(const absl::Status& status, Outcome& outcome) {
 
 }  // namespace
 
-CaseKey KeyOf(const PlannedCase& planned) {
-  return {.family = planned.family->name(), .name = planned.name, .axes = AxesOf(planned.point)};
-}
-
 Session::Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan,
                  std::function<bool()> interrupted, RankTeams* teams)
     : options_(options),

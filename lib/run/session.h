@@ -10,15 +10,12 @@
 
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
-#include "lib/results/row.h"
 #include "lib/run/admission.h"
 #include "lib/run/rank_team.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/plan.h"
 
 namespace roofbench {
-
-CaseKey KeyOf(const PlannedCase& planned);
 
 class Session {
  public:

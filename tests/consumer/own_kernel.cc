@@ -1,4 +1,4 @@
-#include "lib/gbench/main.h"
+#include "lib/cli/main.h"
 #include "lib/suite/family_of.h"
 
 // The kernel to measure: z = a x + y.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <sstream>
 #include <string>
@@ -15,8 +16,6 @@
 #include <vector>
 
 #include "lib/base/text.h"
-#include "lib/run/session.h"
-#include "tests/suite/test_family.h"
 
 namespace roofbench {
 namespace {
@@ -55,15 +54,16 @@ TEST(ConsoleTable, NamesBreakBeforeASlash) {
 }
 
 // A row of these counters, in 120 columns.
-std::string Shown(std::map<std::string, double> counters, std::vector<std::string> noise = {}) {
-  FakeDevice device;
-  const Family family = TestFamily(device, 1e-3);
-  const PlannedCase planned{&family, family.Points(Suite::kQuick)[0], "test/n:16"};
-  Outcome outcome;
-  outcome.noise = std::move(noise);
+std::string Shown(const std::map<std::string, double>& counters, std::vector<std::string> noise = {}) {
+  ConsoleTable::Run run;
+  run.run_name.function_name = "test/n:16";
+  run.repetition_index = 0;
+  run.real_accumulated_time = 1e-3;
+  for (const auto& [name, value] : counters) run.counters[name] = value;
+  std::deque<Outcome> outcomes(1);
+  outcomes.front().noise = std::move(noise);
   std::ostringstream text;
-  ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
-      .Add({{.of = KeyOf(planned), .index = 0, .outcome = &outcome, .seconds = 1e-3, .counters = std::move(counters)}});
+  ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120).Add({run}, outcomes);
   return text.str();
 }
 

@@ -34,7 +34,6 @@ using testing::Not;
 class SuiteRunTest : public testing::Test {
  protected:
   SuiteRunTest() {
-    options_.reference = "a100-sxm4-40gb";
     options_.program = "roofbench";
     options_.out = folder_ / "out.json";
     for (const char* impl : {"good", "throws", "wrong"}) plan_.push_back(Planned(family_, {{"impl", impl}}));
@@ -77,7 +76,7 @@ class SuiteRunTest : public testing::Test {
   virtual Device& Machine() { return device_; }
 
   TempFolder folder_;
-  Options options_;
+  SuiteOptions options_;
   FakeDevice device_;
   Family family_ = TestFamily(device_, 1e-3);
   std::vector<PlannedCase> plan_;
@@ -149,11 +148,12 @@ TEST_F(SuiteRunTest, AFailureOnAHealthyDeviceEndsInOrder) {
   EXPECT_TRUE(state_->finished());
   const nlohmann::json rows = RowsWritten();
   EXPECT_EQ(rows[0].at("name"), "test/n:16");
-  EXPECT_EQ(rows[0].at("impl"), "good") << "the name leaves it out";
-  EXPECT_EQ(rows[0].at("n"), 16);
-  EXPECT_EQ(rows[1].at("impl"), "throws") << "failed rows have their axes, too";
+  EXPECT_EQ(rows[1].at("name"), "test/impl:throws/n:16");
   const std::vector<std::string> lines = absl::StrSplit(ReadText(folder_ / "journal"), '\n');
-  EXPECT_EQ(nlohmann::json::parse(lines.at(1)).at("axes").at("impl"), "good");
+  EXPECT_EQ(nlohmann::json::parse(lines.at(1)).at("axes"),
+            nlohmann::json({{"impl", "good"}, {"n", 16}, {"cache", "cold"}}))
+      << "the name leaves defaults out";
+  EXPECT_EQ(nlohmann::json::parse(lines.at(2)).at("axes").at("impl"), "throws") << "failed rows have their axes, too";
 }
 
 // Also those of cases that an earlier process finished, even if the file changed meanwhile.
@@ -188,7 +188,7 @@ TEST_F(SuiteRunTest, TheConsoleMayHaveAggregatesAloneWhileFilesHaveAllRows) {
   EXPECT_THAT(console_, HasSubstr("  n:16/cache:warm "));
   EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5 "));
   EXPECT_THAT(console_, HasSubstr("the repetitions split: 1 near 202 µs, 4 near 28"));
-  options_.display_aggregates_only = true;
+  options_.library_flags = {"--benchmark_display_aggregates_only=true"};
   EXPECT_EQ(RunFromTheStart(plan_), 0);
   EXPECT_EQ(RowsWritten().size(), 5 + 4);
   EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5"));
@@ -267,6 +267,49 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
   EXPECT_EQ(rows[3].at("iterations"), 3);
   EXPECT_EQ(rows[6].at("aggregate_unit"), "percentage");
   EXPECT_NEAR(rows[6].at("real_time").get<double>(), 0, 1e-6) << "a fraction";
+}
+
+// The library's own keys, in its order.
+TEST_F(SuiteRunTest, JsonHasTheKeysOfGoogleBenchmark) {
+  EXPECT_EQ(RunFromTheStart({Planned(family_)}), 0);
+  const auto written = nlohmann::ordered_json::parse(ReadText(options_.out));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : written.at("benchmarks").at(0).items()) keys.push_back(key);
+  keys.resize(11);
+  EXPECT_THAT(
+      keys, testing::ElementsAre("name", "family_index", "per_family_instance_index", "run_name", "run_type",
+                                 "repetitions", "repetition_index", "threads", "iterations", "real_time", "cpu_time"));
+  EXPECT_EQ(written.at("benchmarks").at(0).at("run_name"), "test/n:16") << "without /iterations:1/manual_time";
+  EXPECT_FALSE(written.at("context").contains("contract"));
+  EXPECT_EQ(written.at("context").at("device"), device_.name());
+}
+
+TEST_F(SuiteRunTest, CsvHasTheColumnsOfAllCases) {
+  const Family phased =
+      TestFamily(device_, 1e-3, "phased").Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+        Case built = CaseOf(in.Randn({4}), [this] { device_.fake_clock.Advance(1e-3); });
+        built.figures = {{"overhead_ns", [] { return 1.25; }}};
+        return built;
+      });
+  options_.out_format = "csv";
+  options_.library_flags = {"--benchmark_time_unit=ms"};
+  EXPECT_EQ(RunFromTheStart({Planned(family_), Planned(phased), Planned(family_, {{"impl", "wrong"}})}), 1);
+  const std::vector<std::string> lines = absl::StrSplit(ReadText(options_.out), '\n');
+  ASSERT_EQ(lines.size(), 5) << "the header first, and the last line has its end";
+  EXPECT_THAT(lines[0], testing::StartsWith("name,iterations,real_time,cpu_time,time_unit,bytes_per_second,"
+                                            "items_per_second,label,error_occurred,error_message,\""));
+  EXPECT_THAT(lines[0], HasSubstr("\"overhead_ns\""));
+  EXPECT_THAT(lines[1], testing::StartsWith("\"test/n:16\",1,"));
+  EXPECT_THAT(lines[1], HasSubstr(",ms,,,\"converged\",,"));
+  EXPECT_THAT(lines[2], HasSubstr(",1.25"));
+  EXPECT_THAT(lines[3], HasSubstr("wrong result"));
+}
+
+TEST_F(SuiteRunTest, AFileMayHaveTheFormatOfTheLibrarysConsole) {
+  options_.out_format = "console";
+  EXPECT_EQ(RunFromTheStart({Planned(family_)}), 0);
+  EXPECT_THAT(ReadText(options_.out), testing::ContainsRegex("Benchmark +Time +CPU +Iterations"));
+  EXPECT_THAT(ReadText(options_.out), testing::ContainsRegex("test/n:16 +1000 us"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "lib/device/device.h"
 #include "lib/device/gpu.h"
-#include "lib/gbench/options.h"
+#include "lib/cli/options.h"
 
 namespace roofbench {
 

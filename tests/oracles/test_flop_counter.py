@@ -23,7 +23,7 @@ SHORT = ("--suite=full", "--benchmark_min_time=1x", *NO_ROOFS, "--check=off")
 def measured(folder: Path, family: str, *flags: str, **axes: object) -> list[dict[str, Any]]:
     """The rows of all points of these axes, each after a single step, with their FLOPs by precision."""
     folder.mkdir(exist_ok=True)
-    out, journal = folder / "out.json", folder / "run.jsonl"
+    journal = folder / "run.jsonl"
     chosen = [f"--benchmark_filter=^{family}/", *(f"--axis={family}.{axis}={values}" for axis, values in axes.items())]
     command: list[str | Path] = [
         PROGRAM,
@@ -31,14 +31,11 @@ def measured(folder: Path, family: str, *flags: str, **axes: object) -> list[dic
         "--warmup_iters=0",
         *chosen,
         *flags,
-        f"--benchmark_out={out}",
         f"--journal={journal}",
     ]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
-    rows: list[dict[str, Any]] = json.loads(out.read_text())["benchmarks"]
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    assert len(rows) == len(lines)
-    return [row | {"flops": line["flops_by_precision"]} for row, line in zip(rows, lines, strict=True)]
+    return [line | line["counters"] | line["axes"] | {"flops": line["flops_by_precision"]} for line in lines]
 
 
 def test_matmul(tmp_path: Path) -> None:

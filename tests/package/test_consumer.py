@@ -158,7 +158,7 @@ def test_a_family_takes_at_most_25_lines_below_its_includes() -> None:
 def test_the_family_of_the_docs_is_built_and_checked(prefix: Path, project: Path, tmp_path: Path) -> None:
     environment = bare(tmp_path)
     flags = ("--benchmark_filter=^hard_swish/", *TINY[:2], "--axis=elements=1024")
-    right = '#include "lib/gbench/main.h"\n' + documents.block(FAMILY_PAGE, "cpp") + MAIN
+    right = '#include "lib/cli/main.h"\n' + documents.block(FAMILY_PAGE, "cpp") + MAIN
     wrong = right.replace("x[i] + 3, 0.0F", "x[i] + 2, 0.0F")
     assert wrong != right
     configured = None

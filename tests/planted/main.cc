@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/gbench/main.h"
+#include "lib/cli/main.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/elementwise.h"
 

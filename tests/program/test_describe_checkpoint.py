@@ -68,7 +68,8 @@ def test_parameters_match_transformers_and_bytes_match_the_loaded_model(
     predicted = {row["precision"]: row["weight_bytes"] for row in said["precisions"] if "weight_bytes" in row}
     # Without formats that this processor lacks arithmetic for.
     rows = json.loads(done.stdout)["benchmarks"]
-    loaded = {row["precision"]: row["model_bytes"] for row in rows if "model_bytes" in row}
+    named = [(row["name"].partition("/precision:")[2].split("/")[0], row) for row in rows]
+    loaded = {precision: row["model_bytes"] for precision, row in named if "model_bytes" in row}
     assert loaded == {name: predicted[name] for name in loaded}
     assert len(loaded) >= 4
 

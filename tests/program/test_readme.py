@@ -35,6 +35,9 @@ ELSEWHERE = {
     ' -D "CMAKE_PREFIX_PATH=<folder>;<LibTorch>"': "tests/package/test_consumer.py",
     "cmake --build build": "tests/package/test_consumer.py",
     "build/own_kernel": "tests/package/test_consumer.py",
+    'jq -r \'.benchmarks[] | select(.aggregate_name == "median") | "\\(.real_time) \\(.run_name)"\' gelu.json': (
+        "tests/program/test_google_benchmark.py"
+    ),
     "python3 -m venv bench": "tests/python/test_wheel.py",
     "bench/bin/pip install ./python '.[history]' numpy pytest": "tests/python/test_wheel.py",
 }

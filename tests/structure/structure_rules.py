@@ -34,12 +34,13 @@ ARROWS: dict[str, set[str]] = {
     "suite": {"device", "ranks"},
     "run": {"observe", "results", "suite"},
     "gbench": {"run"},
-    "benchmarks": {"gbench", "models"},
+    "cli": {"gbench"},
+    "benchmarks": {"cli", "models"},
     "python": {"results"},
 }
 
 
-ABOVE_ATEN = {"aten", "observe", "models", "device", "ranks", "suite", "run", "gbench", "benchmarks"}
+ABOVE_ATEN = {"aten", "observe", "models", "device", "ranks", "suite", "run", "gbench", "cli", "benchmarks"}
 
 
 class Package(NamedTuple):
@@ -75,7 +76,7 @@ GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h", "test_paths.h"}
 STAND_ALONE = {"tests/oracles/roof_loops.cc"}
 
 # Layers that serve every family and name none, and words that mean something else there: roofs of memory, titles.
-NAMELESS = ("suite", "results", "run", "gbench", "device")
+NAMELESS = ("suite", "results", "run", "gbench", "cli", "device")
 MEANT_OTHERWISE = {"copy", "read"}
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CASE_NAME = re.compile(r"(?:^|[\s'(^])(\w+)(?:/\w+:|/\.\*|$)|--axis=(\w+)\.")

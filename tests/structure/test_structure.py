@@ -21,7 +21,7 @@ def test_every_folder_of_lib_has_its_arrows() -> None:
 
 
 def test_suite_and_models_do_not_see_each_other() -> None:
-    assert "models" not in reachable("gbench")
+    assert "models" not in reachable("cli")
     assert "suite" not in reachable("models")
     assert {"workload", "timing", "hardware", "observe", "models", "kernels"} <= reachable("benchmarks")
 

@@ -24,7 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/files.h"
 #include "lib/base/text.h"
-#include "lib/gbench/flags.h"
+#include "lib/cli/flags.h"
 #include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"

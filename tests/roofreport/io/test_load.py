@@ -52,13 +52,27 @@ def test_aggregates_are_not_cases(tmp_path: Path) -> None:
     assert merged(list(result.cases)).seconds == pytest.approx(2e-3)
 
 
-def test_the_copy_for_compare_py_is_not_a_second_process(tmp_path: Path) -> None:
-    full = builders.write_json(tmp_path / "run-1.json")
-    copy = builders.write_json(tmp_path / "run-1.comparable.json")
-    alone = builders.write_json(tmp_path / "run-2.comparable.json")
-    assert [result.path for result in load_all([str(full), str(copy)])] == [full]
-    assert [result.path for result in load_all([str(tmp_path / "run-*.json")])] == [full, alone]
-    assert [result.path for result in load_all([str(copy)])] == [copy], "who names it gets it"
+def test_the_json_of_any_program_has_times_and_counters(tmp_path: Path) -> None:
+    rows = [builders.row("BM_Sort/8", 2.0) | {"items_per_second": 5.0}, {**builders.row("BM_Sort_BigO", 1.0)}]
+    rows[1] |= {"run_type": "aggregate", "aggregate_name": "BigO", "cpu_coefficient": 1.0, "big_o": "N"}
+    for field in ("real_time", "cpu_time"):
+        del rows[1][field]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"context": {"date": "2026-01-01", "num_cpus": 2}, "benchmarks": rows}))
+    result = load(path)
+    (case,) = result.cases
+    assert (case.name, case.seconds, case.counters["items_per_second"]) == ("BM_Sort/8", 2e-3, 5.0)
+    assert not result.notes, "of an older roofbench"
+
+
+def test_json_and_journal_of_one_run_have_the_same_date(tmp_path: Path) -> None:
+    started = "2026-01-02T03:04:05+00:00"
+    from_json = load(builders.write_json(tmp_path / "a.json", started=started))
+    journal = tmp_path / "a.jsonl"
+    journal.write_text(builders.journal_text(builders.header(started=started, host_name="vm")))
+    from_journal = load(journal)
+    assert (from_json.date, from_json.host) == (from_journal.date, from_journal.host) == (started, "vm")
+    assert (from_json.is_record, from_journal.is_record) == (False, True)
 
 
 def test_merged_failure_wins() -> None:
@@ -120,7 +134,7 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     "array": ("[1, 2, 3]", "not a result"),
     "number": ("42", "not a result|neither"),
     "foreign_json": ('{"name": "x", "version": 1}', "no context and benchmarks"),
-    "foreign_benchmark": ('{"context": {"date": "d", "num_cpus": 2}, "benchmarks": []}', "another Google Benchmark"),
+    "undated_benchmark": ('{"context": {"num_cpus": 2}, "benchmarks": []}', "date"),
     "truncated": (json.dumps(builders.document())[:-30], "cut off"),
     "truncated_in_name": (json.dumps(builders.document())[:700], "cut off"),
     "two_documents": (json.dumps(builders.document()) * 2, "damaged|line"),

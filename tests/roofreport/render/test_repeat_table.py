@@ -7,7 +7,6 @@ from pathlib import Path
 
 import builders
 import pytest
-from reports import Report
 from roofreport.io.load import load
 from roofreport.io.result import Case, State
 from roofreport.render import result_tables
@@ -56,11 +55,3 @@ def test_one_memory_mode_is_not_split(tmp_path: Path) -> None:
 def test_memory_without_a_speed_has_no_mode(rate: float, roof: float) -> None:
     case = Case("a", 0, State.MEASURED, seconds=1.0, counters={"bytes/s": rate, "roof": roof})
     assert result_tables.memory_rate(case) is None
-
-
-def test_spread_counts_a_process_once_though_its_copy_for_compare_py_is_given(tmp_path: Path, report: Report) -> None:
-    path = _write(tmp_path, 1, _case(NATIVE, 2, 0.4))
-    copy = path.with_suffix(".comparable.json")
-    copy.write_text(path.read_text())
-    row = next(line for line in report("spread", path, copy).splitlines() if line.startswith(NATIVE))
-    assert row.split()[1] == "1"

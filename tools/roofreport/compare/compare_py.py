@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofreport import files, place
-from roofreport.io import case_name, load
+from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
 
 # Debian's libbenchmark-tools, then where upstream's own installation and a build that fetches it put the folder tools.
@@ -46,13 +47,33 @@ def _readable(results: Sequence[Result]) -> Path | None:
     """The file itself, if compare.py reads it as we do: one JSON without skipped rows."""
     result = results[0]
     whole = all(case.state is State.MEASURED for case in result.cases)
-    is_json = bool(result.date)  # a journal has none
     # A name that would be escaped on a terminal is left out of commands to copy from there.
     plain = str(result.path).isprintable()
-    if len(results) != 1 or not (whole and is_json and plain):
+    if len(results) != 1 or result.is_record or not (whole and plain):
         return None
     # A name with this suffix and one without it do not match.
     return None if case_name.MANUAL_TIME.encode() in result.path.read_bytes() else result.path
+
+
+def _write(path: Path, result: Result, cases: list[Case]) -> None:
+    """Measured cases alone, since compare.py takes the time 0 of a skipped one for a speed-up. Raises OSError."""
+    rows = [
+        {
+            "name": case.name,
+            "run_name": case.name,
+            "run_type": "iteration",
+            "repetition_index": index,
+            "threads": 1,
+            "iterations": 1,
+            "real_time": case.seconds * 1e6,
+            "cpu_time": case.cpu_seconds * 1e6,
+            "time_unit": "us",  # compare.py shows whole ones
+        }
+        for index, case in enumerate(cases)
+        if case.state is State.MEASURED
+    ]
+    context = {**result.context, "date": result.date}
+    files.write_text(path, json.dumps({"context": context, "benchmarks": rows}, indent=1))
 
 
 def _converted(results: Sequence[Result]) -> Path:
@@ -62,7 +83,7 @@ def _converted(results: Sequence[Result]) -> Path:
     path = _cache() / f"compare-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}.json"
     with files.writing_to(path):
         files.private_folder(path.parent)
-        load.write_comparable(path, results[0], cases)
+        _write(path, results[0], cases)
     return path
 
 

@@ -41,13 +41,12 @@ def of_file(path: Path) -> Document:
 
 def of_text(path: Path, text: str) -> Document:
     written = result_of(path, text)
-    # Only Google Benchmark's context must have a date.
-    return Document(JSON if "date" in written.context else JOURNAL, text, written)
+    return Document(JOURNAL if written.is_record else JSON, text, written)
 
 
 def run_of(document: Document, number: int = 0, started: datetime | None = None) -> Run:
-    """As a history has it. `started`: when it began, in place of its own date; a journal lacks a date and is as old as
-    its file.
+    """As a history has it. `started`: when it began, in place of its own date; a journal of version 0.1 lacks
+    a date and is as old as its file.
     """
     result = document.written
     begun = started or moment(result.date)
@@ -104,9 +103,9 @@ def _sha(parts: object) -> str:
 
 def digests(document: Document) -> tuple[str, str]:
     """The digest of the run, and the digest of the content that a journal and a JSON file of one run share. A journal
-    has neither date nor host.
+    of version 0.1 has neither date nor host.
 
-    Nine digits: the two formats round differently.
+    Nine digits: the two formats have other units of time.
     """
     result = document.written
     facts = {key: value for key, value in result.context.items() if key.startswith(("roof", "device", "seed"))}

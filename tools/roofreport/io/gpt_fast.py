@@ -91,7 +91,7 @@ def rows(result: Result) -> list[dict[str, str]]:
 
     def add(name: str, metric: str, actual: float, target: float | None, dtype: str, is_model: bool = False) -> None:
         texts = (name, metric, "" if target is None else f"{target:g}", f"{actual:.6g}", dtype)
-        device = (result.context["device_kind"], result.context["device"])
+        device = (result.context.get("device_kind", ""), result.context.get("device", ""))
         found.append(dict(zip(COLUMNS, (*map(_text, (*texts, *device)), str(is_model)), strict=True)))
 
     cases = {name: case for name, case in result.merged().items() if case.state is State.MEASURED}

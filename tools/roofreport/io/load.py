@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files of both formats: Google Benchmark's JSON as roofbench writes it, and the journal, a header and then one
-JSON line for each finished case.
+"""Results: the record of a run, which is its journal (a header, and then one JSON line for each finished case), and
+Google Benchmark's JSON of any program, with what that has.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name, source
 from roofreport.io.contract import CONTRACT_KEY, Contract, Family, packaged, read_contract, unpacked_contract
@@ -37,8 +35,8 @@ def _state(row: dict[str, Any]) -> tuple[State, str]:
 
 
 def _is_axis(name: str, value: Any, family: Family | None, contract: Contract) -> bool:
-    """Whether a field that is not the library's is an axis of the row's case. One that is called like a counter is a
-    counter; in a family that the contract does not know, text is an axis.
+    """Whether a field that is not the library's is an axis of the row's case, as before version 0.2. One that is called
+    like a counter is a counter; in a family that the contract does not know, text is an axis.
     """
     if contract.metric(name) is not None:
         return False
@@ -90,45 +88,22 @@ def _distinct(path: Path, cases: Iterable[Case]) -> tuple[Case, ...]:
 def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
     context = document.get("context")
     if not isinstance(context, dict) or "benchmarks" not in document:
-        raise refuse(path, "is JSON, but not a result of roofbench (it has no context and benchmarks)")
-    if "roofbench_version" not in context:
-        raise refuse(path, "was written by another Google Benchmark program (its context has no roofbench_version)")
+        raise refuse(path, "is JSON, but not a result (it has no context and benchmarks)")
     wrong = violation(document, "google_benchmark")
     if wrong:
         raise refuse(path, f"does not fit the schema of results: {wrong}")
     facts = {key: value for key, value in context.items() if isinstance(value, str)}
-    contract = read_contract(path, unpacked_contract(path, facts.pop(CONTRACT_KEY, None)))
+    contract = read_contract(path, unpacked_contract(path, facts.pop(CONTRACT_KEY, None)))  # before version 0.2
     rows = [row for row in document["benchmarks"] if row["run_type"] == "iteration"]
     if document["benchmarks"] and not rows:
         raise refuse(path, "has aggregates only; write it without --benchmark_report_aggregates_only")
     cases = _distinct(path, (_case_of_row(path, row, contract) for row in rows))
-    return Result(path, facts, cases, host=facts.get("host_name", ""), date=facts["date"], contract=contract)
-
-
-def write_comparable(path: Path, result: Result, cases: list[Case]) -> None:
-    """A file for compare.py: measured cases alone, since it takes the time 0 of a skipped one for a speed-up.
-
-    Raises OSError."""
-    rows = [
-        {
-            "name": case.name,
-            "run_name": case.name,
-            "run_type": "iteration",
-            "repetition_index": index,
-            "threads": 1,
-            "iterations": 1,
-            "real_time": case.seconds / SECONDS["us"],
-            "cpu_time": case.cpu_seconds / SECONDS["us"],
-            "time_unit": "us",  # compare.py shows whole ones
-        }
-        for index, case in enumerate(cases)
-        if case.state is State.MEASURED
-    ]
-    context = {**result.context, "date": result.date}
-    files.write_text(path, json.dumps({"context": context, "benchmarks": rows}, indent=1))
+    date = facts.get(STARTED) or facts["date"]
+    return Result(path, facts, cases, host=facts.get("host_name", ""), date=date, contract=contract, is_record=False)
 
 
 JOURNAL_SCHEMA = "roofbench-journal-1"
+STARTED = "started"  # the fact of a context that says when the run began
 CUT_OFF = "the last line is cut off: its case is left out"
 
 
@@ -183,8 +158,9 @@ def _read_journal(path: Path, text: str, header: dict[str, Any]) -> Result:
         raise refuse(path, f"line 1 does not fit the schema of journals: {wrong}")
     notes: list[str] = []
     cases = _distinct(path, _cases_of_lines(path, text, notes))
+    facts = dict(header["context"])
     contract = read_contract(path, header.get(CONTRACT_KEY))
-    return Result(path, dict(header["context"]), cases, tuple(notes), contract=contract)
+    return Result(path, facts, cases, tuple(notes), facts.get("host_name", ""), facts.get(STARTED, ""), contract)
 
 
 def load(path: Path) -> Result:
@@ -193,8 +169,8 @@ def load(path: Path) -> Result:
 
 
 def _with_note(result: Result) -> Result:
-    """A file without a contract was written by an older program, whose families may have had other names."""
-    if result.contract is not packaged():
+    """A journal without a contract was written by an older program, whose families may have had other names."""
+    if result.contract is not packaged() or "roofbench_version" not in result.context:
         return result
     unknown = dict.fromkeys(case_name.family(case.name) for case in result.cases)
     listed = [name for name in unknown if name not in result.contract.families]
@@ -245,22 +221,9 @@ def expand(patterns: Iterable[str]) -> list[Path]:
     return paths
 
 
-COMPARABLE = ".comparable.json"
-
-
-def without_copies(paths: Sequence[Path]) -> list[Path]:
-    """A pattern as run-*.json finds the copy for compare.py too, which would count as a second process."""
-    given = set(paths)
-    return [
-        path
-        for path in paths
-        if not (path.name.endswith(COMPARABLE) and path.with_name(path.name.replace(COMPARABLE, ".json")) in given)
-    ]
-
-
 def load_all(patterns: Sequence[str]) -> list[Result]:
     """Results of several processes, as one side of a comparison. Raises UnusableInputError for different machines."""
-    results = [load(path) for path in without_copies(expand(patterns))]
+    results = [load(path) for path in expand(patterns)]
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)
         if mixed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of one run of roofbench: its context and its cases, from either format."""
+"""The result of one run: its context and its cases, from either format."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ class Result:
     host: str = ""
     date: str = ""
     contract: Contract = field(default_factory=packaged)  # the file's own, or else the packaged one itself
+    is_record: bool = True  # a journal; False: Google Benchmark's JSON
 
     def by_name(self) -> dict[str, list[Case]]:
         """The repetitions of each case, in the order of the file."""

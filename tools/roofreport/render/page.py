@@ -130,7 +130,7 @@ def render(result: Result) -> str:
     if without:
         note += f"; {without} without arithmetic or traffic are in the table only"
     headers = "".join(f'<th scope="col"><button type="button">{escape(header)}</button></th>' for header in _HEADERS)
-    version = printable(result.context["roofbench_version"], 40)
+    version = printable(result.context.get("roofbench_version", ""), 40)
     torch = printable(result.context.get("torch_version", "unknown"), 40)
     return f"""<!DOCTYPE html>
 <html lang="en">

@@ -173,7 +173,7 @@ def chart(result: Result) -> Chart:
     if any(mark.doubtful for mark in marks):
         keys.append(Key("noisy or disturbed", "#7f7f7f", doubtful=True))
     return Chart(
-        title=f"Roofline of {printable(result.context['device'], 60)}",
+        title=f"Roofline of {printable(result.context.get('device', result.host), 60)}",
         x_label="arithmetic intensity (FLOP/byte)",
         y_label="arithmetic rate (FLOP/s)",
         x=x,

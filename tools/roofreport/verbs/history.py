@@ -73,9 +73,9 @@ def _show_added(added: Added, path: Path, first: bool) -> None:
 
 
 def _add(args: argparse.Namespace) -> int:
-    from roofreport.io.load import expand, without_copies
+    from roofreport.io.load import expand
 
-    paths = without_copies(expand(args.results))
+    paths = expand(args.results)
     # A result has a date, its journal does not: the result goes first.
     paths.sort(key=lambda path: path.suffix == ".jsonl")
     failed: list[str] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 from roofreport.compare import axes
 from roofreport.errors import UnusableInputError
 from roofreport.io import gpt_fast
-from roofreport.io.load import load, load_all, without_copies
+from roofreport.io.load import load, load_all
 from roofreport.io.result import Case, Result, State, differences, merged
 from roofreport.render import formats, ranks, result_tables, roofline, sweeps, training_table
 from roofreport.stats import growth
@@ -87,7 +87,7 @@ def _gpt_fast(results: list[Result], output: Path | None) -> None:
 
 
 def _table(args: argparse.Namespace) -> int:
-    results = [load(path) for path in without_copies([Path(path) for path in args.results])]
+    results = [load(Path(path)) for path in args.results]
     notes(results)
     if args.repeats and not args.training:
         raise UnusableInputError("--repeats needs --training")

@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/process.h"
 #include "lib/base/text.h"
-#include "lib/gbench/options.h"
+#include "lib/cli/options.h"
 #include "lib/suite/family.h"
 
 namespace roofbench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/options.h"
+#include "lib/cli/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Pair;
 
 Options Parse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "roofbench");
@@ -162,12 +161,6 @@ TEST(OptionsTest, HelpFitsAScreen) {
   EXPECT_GE(shown, 28);
   const std::string help = HelpText(false);
   EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 55) << "the program's families add flags";
-}
-
-TEST(Context, IsAListOfPairs) {
-  const auto facts = ParseContext("rack=7,note=Größe=½");
-  ASSERT_TRUE(facts.ok()) << facts.status();
-  EXPECT_THAT(*facts, ElementsAre(Pair("rack", "7"), Pair("note", "Größe=½")));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/main.h"
+#include "lib/cli/main.h"
 
 #include <cxxabi.h>
 #include <unistd.h>
@@ -22,10 +22,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
 #include "lib/base/text.h"
+#include "lib/cli/flags.h"
+#include "lib/cli/options.h"
+#include "lib/cli/output_names.h"
 #include "lib/device/device.h"
-#include "lib/gbench/flags.h"
-#include "lib/gbench/options.h"
-#include "lib/gbench/output.h"
 #include "lib/gbench/suite_run.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/options.h"
+#include "lib/cli/options.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/text.h"
+#include "lib/gbench/context_facts.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/observe/profile/tables.h"
@@ -26,16 +27,6 @@ namespace {
 
 using absl::InvalidArgumentError;
 using absl::StrCat;
-
-constexpr std::size_t kLongestFact = 4096;  // limit of tools/report
-constexpr std::size_t kMostFacts = 100;
-
-// Keys of Google Benchmark 1.7 and 1.9, and our own keys that are not facts.
-constexpr std::string_view kTakenKeys[] = {
-    "date",         "host_name", "executable", "num_cpus",        "mhz_per_cpu",        "cpu_scaling_enabled",
-    "aslr_enabled", "caches",    "load_avg",   "library_version", "library_build_type", "json_schema_version",
-    "contract"};
-constexpr char kRoofKey[] = "roof_";
 
 constexpr int64_t kMostSamples = 10'000'000;
 constexpr int64_t kMostRows = 1'000'000;
@@ -123,9 +114,21 @@ FlagTarget SwitchOr(const std::string& word, bool& target, bool& also) {
           .is_switch = true};
 }
 
-// For a flag of Google Benchmark that has no effect here.
-FlagTarget NoEffect(bool is_switch) {
-  return {.read = [](const std::string& /*text*/) { return absl::OkStatus(); }, .is_switch = is_switch};
+// For a flag that Google Benchmark alone acts on.
+FlagTarget SwitchOfLibrary() {
+  static bool ignored;
+  return Switch(ignored);
+}
+
+FlagTarget UnitOfLibrary() {
+  // Fine enough for compare.py, which prints integers.
+  static std::string ignored = "us";
+  return OneOf(ignored, {"ns", "us", "ms", "s"});
+}
+
+FlagTarget LevelOfLibrary() {
+  static int ignored = 0;
+  return Whole(ignored, 0, 99);
 }
 
 FlagTarget WarmupIters(std::optional<int64_t>& target) {
@@ -146,40 +149,6 @@ std::vector<std::string> References() {
 }
 
 }  // namespace
-
-absl::StatusOr<RunFacts> ParseContext(const std::string& text) {
-  RunFacts facts;
-  const std::vector<std::string> pieces = absl::StrSplit(text, ',');
-  for (const std::string& piece : pieces) {
-    const std::size_t equals = piece.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return InvalidArgumentError("expected KEY=VALUE,KEY=VALUE");
-    }
-    if (!IsPrintable(piece)) {
-      return InvalidArgumentError("expected UTF-8 without control characters");
-    }
-    if (piece.size() > kLongestFact)
-      return InvalidArgumentError(StrCat("expected at most ", kLongestFact, " bytes per fact"));
-    facts.emplace_back(piece.substr(0, equals), piece.substr(equals + 1));
-  }
-  return facts;
-}
-
-bool IsWrittenByLibrary(const std::string& key) { return std::ranges::find(kTakenKeys, key) != std::end(kTakenKeys); }
-
-absl::Status CheckContextKeys(const RunFacts& given, const RunFacts& facts) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : facts) keys.insert(key);
-  if (given.size() > kMostFacts)
-    return InvalidArgumentError(StrCat("--benchmark_context: expected at most ", kMostFacts, " facts"));
-  for (const auto& [key, value] : given) {
-    if (IsWrittenByLibrary(key) || absl::StartsWith(key, kRoofKey) || !keys.insert(key).second) {
-      return InvalidArgumentError(
-          StrCat("--benchmark_context: ", key, " is in every result, or given twice; choose another key"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 std::vector<FlagGroup> FlagTable(Options& o) {
   timing::SampleOptions& sampling = o.sampling;
@@ -225,11 +194,11 @@ std::vector<FlagGroup> FlagTable(Options& o) {
         {"benchmark_min_warmup_time", "SECONDS", Seconds(o.min_warmup_time), "shortest warm-up"},
         {"max_warmup_time", "SECONDS", Seconds(sampling.max_warmup_time), "longest automatic warm-up after that"},
         {"benchmark_dry_run", "", Switch(o.dry_run),
-         "check each case and run one step more, once: no warm-up, repetitions or roofs"},
+         "check each case and run one step more, once: no warm-up, repetitions or roofs", kLibrary},
         {"benchmark_repetitions", "N", Whole(o.repetitions, 1, 1'000'000), "independent medians per case, aggregated",
          kCommon},
-        {"benchmark_enable_random_interleaving", "", Switch(o.random_interleaving),
-         "run the repetitions of all cases in random order"},
+        {"benchmark_enable_random_interleaving", "", SwitchOfLibrary(),
+         "run the repetitions of all cases in random order", kLibrary},
         {"fresh_process", "", Switch(o.fresh_process), "measure each repetition in a new process", kCommon},
         {"wait_quiet", "SECONDS", Seconds(o.wait_quiet), "longest wait for an otherwise idle CPU", kAside | kCommon},
         {"roofs", "reuse|measure|off", OneOf(o.roofs, roofs), "reuse roofs of the last hour", kCommon},
@@ -249,7 +218,8 @@ std::vector<FlagGroup> FlagTable(Options& o) {
        {{"benchmark_format", "console|json|csv", OneOf(o.format, {"console", "json", "csv"}),
          "format of standard output", kAside | kCommon},
         {"benchmark_out", "FILE", Text(o.out), "also write the results to a file", kAside | kCommon},
-        {"benchmark_out_format", "json|csv", OneOf(o.out_format, {"json", "csv"}), "format of that file", kAside},
+        {"benchmark_out_format", "json|csv|console", OneOf(o.out_format, {"json", "csv", "console"}),
+         "format of that file", kAside},
         {"journal", "FILE", Text(o.journal), "write a line per finished case, with samples", kAside | kCommon},
         {"resume", "", Switch(o.resume), "continue after the last case of the journal", kAside | kCommon},
         {"tokens_out", "FILE", Text(o.tokens_out), "write the token ids that cases generated, a line per text", kAside},
@@ -270,19 +240,20 @@ std::vector<FlagGroup> FlagTable(Options& o) {
          "most characters of a name in a profile's text tables", kAside},
         {"memory_snapshot", "FOLDER", Text(o.memory_snapshot),
          "write each allocation of a case as a pickle, from its first --profile_steps steps", kAside},
-        {"benchmark_time_unit", "us|ms|s|ns", OneOf(o.time_unit, {"ns", "us", "ms", "s"}),
-         "unit of all times in JSON and CSV; compare.py shows whole ones, and compares within one unit", kAside},
-        {"benchmark_report_aggregates_only", "", Switch(o.aggregates_only),
-         "write only mean, median, stddev and cv of the repetitions", kAside},
-        {"benchmark_display_aggregates_only", "", Switch(o.display_aggregates_only),
-         "the same, on standard output only", kAside},
+        {"benchmark_time_unit", "us|ms|s|ns", UnitOfLibrary(),
+         "unit of all times in JSON and CSV; compare.py shows whole ones, and compares within one unit",
+         kAside | kLibrary},
+        {"benchmark_report_aggregates_only", "", SwitchOfLibrary(),
+         "write only mean, median, stddev and cv of the repetitions", kAside | kLibrary},
+        {"benchmark_display_aggregates_only", "", SwitchOfLibrary(), "the same, on standard output only",
+         kAside | kLibrary},
         {"benchmark_context", "KEY=VALUE,…", Appended(o.context, ParseContext),
          "add facts to the context of the results"},
         {"benchmark_color", "auto|true|false", OneOf(o.color, {"auto", "true", "false", "yes", "no", "1", "0"}),
          "colors on the console (NO_COLOR is respected)", kAside},
-        {"benchmark_counters_tabular", "", NoEffect(/*is_switch=*/true), "no effect: the console is always a table",
-         kAside},
-        {"v", "N", NoEffect(/*is_switch=*/false), "no effect: messages have no levels", kAside}}},
+        {"benchmark_counters_tabular", "", Switch(o.counters_tabular),
+         "counters as columns of --benchmark_out_format=console; standard output always has a table", kAside},
+        {"v", "N", LevelOfLibrary(), "detail of Google Benchmark's log", kAside | kLibrary}}},
       {"What to ask",
        {{"explain_counters", "", Switch(o.explain_counters), "print the table of counters, and exit", kCommon},
         {"describe", "json", OneOf(o.describe, {"json"}), "print families and counters as JSON, and exit", kCommon},
@@ -486,6 +457,9 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) 
     if (absl::Status status = ReadFlag(found->second, *argument); !status.ok()) return status;
     options.given[argument->name] = argument->value.value_or("true");
     if ((found->second.properties & kAside) == 0) measuring.push_back(*argument);
+    if ((found->second.properties & kLibrary) != 0) {
+      options.library_flags.push_back(StrCat("--", argument->name, "=", argument->value.value_or("true")));
+    }
   }
   if (absl::Status status = Complete(options); !status.ok()) return status;
   options.measuring_flags = Sorted(std::move(measuring));

@@ -78,6 +78,7 @@ enum : unsigned {
   kCommon = 1,  // shown by --help; --help=all shows every flag
   // Affects where results go or when to give up, not what is measured or how: a resumed run may change it.
   kAside = 2,
+  kLibrary = 4,  // also given to Google Benchmark, which acts on it
 };
 
 struct Flag {

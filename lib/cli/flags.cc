@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/flags.h"
+#include "lib/cli/flags.h"
 
 #include <algorithm>
 
