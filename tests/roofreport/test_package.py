@@ -94,7 +94,7 @@ def test_the_version_is_that_of_the_project() -> None:
     assert ours == theirs
 
 
-_LAYERS = ("io", "history", "stats", "compare", "gate", "bisect", "render", "site", "verbs", "studies")
+_LAYERS = ("io", "history", "stats", "compare", "gate", "render", "site", "verbs", "studies")
 
 
 def test_a_layer_sees_those_below_it_alone() -> None:

@@ -23,6 +23,7 @@ from roofreport.io.result import State
 from roofreport.site import build, data, overview
 from roofreport.site.data import number, script_text, token
 from roofreport.site.nights import by_night
+from scratch_repository import git
 
 _CALL = re.compile(r"received\((\"[^\"]+\"),(.*)\);\n", re.ASCII | re.DOTALL)
 
@@ -286,3 +287,20 @@ def test_data_is_what_json_knows() -> None:
         script_text("a", math.nan)
     assert [number(value) for value in (math.inf, math.nan, 1e200, None)] == [None] * 4
     assert number(1234567.0) == 1234570 and number(0.123456789) == 0.123457
+
+
+def test_a_signed_commit_is_one_commit(tmp_path: Path) -> None:
+    """Where the user's settings show signatures, of which the branch says what it wants."""
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Change 0")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Change 1")
+    plain = git(tmp_path, "cat-file", "commit", "HEAD")
+    signed = re.sub("(?m)^(committer .*)$", r"\1\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x", plain, count=1)
+    written = git(tmp_path, "hash-object", "-t", "commit", "-w", "--stdin", given=f"{signed}\n")
+    git(tmp_path, "reset", "--quiet", "--hard", written)
+    speaker = tmp_path / "gpg"
+    speaker.write_text("#!/bin/sh\necho good: no, bad >&2\n")
+    speaker.chmod(0o755)
+    for name, value in (("log.showSignature", "true"), ("gpg.program", speaker)):
+        git(tmp_path, "config", name, str(value))
+    assert [subject for _, subject in data.commit_log(tmp_path)] == ["Change 1", "Change 0"]

@@ -32,18 +32,25 @@ def test_help_has_examples_and_fits_the_terminal(
     assert not [line for line in out.splitlines() if len(line) > 80]
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["table"], ["table", "--\x1b[2J"]])
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [([], 2), (["nonsense"], 2), (["table"], 2), (["table", "--\x1b[2J"], 2), (["abba", "--\x1b[2J"], 125)],
+)
+def test_wrong_usage(arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
-    assert end.value.code == 2
+    assert end.value.code == status
     error = capsys.readouterr().err
     assert error
     assert "\x1b" not in error
 
 
 def test_former_verbs_name_the_present_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for former, now in (("repeat", "spread --run=PROGRAM"), ("samples", "spread --samples JOURNAL")):
+    for former, now in (
+        ("repeat", "spread --run=PROGRAM"),
+        ("samples", "spread --samples JOURNAL"),
+        ("bisect", "abba, in git bisect run (docs/gate.md)"),
+    ):
         assert main([former, "x"]) == 2
         error = capsys.readouterr().err
         assert error == f"tools/report: {former} is now: tools/report {now}\n"
@@ -54,7 +61,6 @@ def test_former_verbs_name_the_present_one(capsys: pytest.CaptureFixture[str]) -
     [
         ("abba a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
         ("spread --run=a --benchmark_filter=x --keep=folder", "filter state"),
-        ("bisect a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
         ("gate a --keep=folder", "state"),
     ],
 )

@@ -106,10 +106,14 @@ class Abba:
         self._first: Result | None = None
 
     def run(self) -> list[Judgment]:
-        question = "comparison (other programs, flags, cases or budget)"
-        state = states.restore_own(self._file, State, self._key, question)
+        state = states.restore(self._file, State)
         if state is None:
             state = self._begin()
+        elif state.key != self._key:
+            raise UnusableInputError(
+                f"{self._options.folder} holds another comparison (other programs, flags, cases or budget);"
+                " name another --state, or remove the folder"
+            )
         else:
             self._replay(state)
             self._say(f"resumed after {len(state.pairs)} pairs and {units.clock(state.seconds)}")

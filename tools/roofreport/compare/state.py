@@ -32,14 +32,6 @@ def restore(path: Path, kind: type[_Kind]) -> _Kind | None:
     return state
 
 
-def restore_own(path: Path, kind: type[_Kind], key: str, question: str) -> _Kind | None:
-    """As restore(), and raises UnusableInputError for the state of another question, whose `key` differs."""
-    state: Any = restore(path, kind)
-    if state is not None and state.key != key:
-        raise UnusableInputError(f"{path.parent} holds another {question}; name another --state, or remove the folder")
-    return state  # type: ignore[no-any-return]
-
-
 def _checked(value: Any, kind: Any) -> Any:
     """`value` as `kind`, down to the last field. Raises TypeError or ValueError."""
     is_fields: bool = is_dataclass(kind) and isinstance(value, dict)

@@ -38,6 +38,7 @@ class Verb(NamedTuple):
     epilog: str  # of its help
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    unusable: int = EXIT_UNUSABLE  # the exit status for unusable input
 
 
 def warn(text: str) -> None:
