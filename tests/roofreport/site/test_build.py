@@ -22,7 +22,7 @@ from roofreport.io.contract import TIME, Better, Metric, packaged
 from roofreport.io.result import State
 from roofreport.site import build, data, overview
 from roofreport.site.data import number, script_text, token
-from roofreport.site.nights import by_night
+from roofreport.site.nights import Night, by_night
 from scratch_repository import git
 
 _CALL = re.compile(r"received\((\"[^\"]+\"),(.*)\);\n", re.ASCII | re.DOTALL)
@@ -224,13 +224,22 @@ def test_many_runs_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(shared) == 6
 
 
+def _nights(values: Sequence[float | None]) -> list[Night]:
+    readings = [_reading(night, 0, value) for night, value in enumerate(values)]
+    first = readings[0].run
+    series = Series("a", TIME.name, first.machine, first.toolchain)
+    return by_night({series: readings}, [one.run for one in readings], TIME)[series]
+
+
 def test_levels_are_where_a_series_changed() -> None:
     values: list[float | None] = [1.0 + 0.001 * (i % 5) for i in range(30)]
     values += [None, math.inf, *(1.2 + 0.001 * (i % 5) for i in range(30))]
-    first, second = data.levels_of(values, TIME)
+    nights = _nights(values)
+    assert [one.level for one in nights] == [0] * 30 + [None] * 2 + [1] * 30
+    first, second = data.levels_of(values, nights, TIME)
     assert (first.first, first.last, second.first, second.last) == (0, 29, 32, 61)
     assert first.low < 1.0 < first.middle < first.high < 1.2 < second.middle
-    assert data.levels_of([None], TIME) == []
+    assert data.levels_of([None], _nights([None]), TIME) == []
 
 
 def test_a_histogram_holds_every_sample() -> None:

@@ -17,7 +17,7 @@ from datetime import datetime
 from enum import Enum
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
@@ -182,14 +182,13 @@ def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Leve
     return Level(places[0], places[-1], middle, low, high)
 
 
-def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
-    """In the places of `values`; an unmeasured value does not belong to a level."""
-    kept = [(place, math.log(value)) for place, value in enumerate(values) if value is not None and usable(value)]
-    if not kept:
-        return []
-    places, logs = [place for place, _ in kept], [log for _, log in kept]
-    starts = [0, *(start for start in standing.change_points(logs) if 0 < start < len(logs)), len(logs)]
-    return [_level(places[start:end], logs[start:end], metric) for start, end in pairwise(starts)]
+def levels_of(values: Sequence[float | None], nights: Sequence[Night], metric: Metric) -> list[Level]:
+    """`values`: one for each night. A night without a usable one does not belong to a level."""
+    groups: dict[int, dict[int, float]] = {}
+    for place, (value, night) in enumerate(zip(values, nights, strict=True)):
+        if night.level is not None and value is not None and usable(value):
+            groups.setdefault(night.level, {})[place] = math.log(value)
+    return [_level([*group], [*group.values()], metric) for group in groups.values()]
 
 
 _BINS = 24
@@ -437,7 +436,7 @@ def series_data(
         "doubts": _doubts(readings),
         "levels": [
             [*one[:2], *map(number, one[2:])]
-            for one in levels_of([None if one.doubt else one.value for one in readings], metric)
+            for one in levels_of([None if one.doubt else one.value for one in readings], nights, metric)
         ],
         "findings": _said_by_gate(findings, nights, metric, catalog),
         "annotations": _said(annotations, series),
@@ -476,7 +475,7 @@ def _widths(nights: Sequence[Night], metric: Metric) -> list[float | None]:
     """Those of the fences around the levels that the nights are at, at one pace of the machine."""
     widths: list[float | None] = [None] * len(nights)
     if not too_young(nights):
-        for level in levels_of([night.paced for night in nights], metric):
+        for level in levels_of([night.paced for night in nights], nights, metric):
             for place in range(level.first, level.last + 1):
                 widths[place] = math.log(level.high / level.middle)
     return widths
