@@ -24,7 +24,7 @@ from roofreport.io.result import State as CaseState
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Judgment, Verdict
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _FILE = "state.json"
 
@@ -134,10 +134,10 @@ class Abba:
         max_time = self._options.max_time
         pilot = self._process(0, 0, self._common, max_time or SHORTEST_SAMPLING, "pilot")
         if pilot.result is None:
-            raise UnusableInputError(printable(f"{self._commands[0].text()}: {pilot.how}", 500))
+            raise UnusableInputError(f"{self._commands[0].text()}: {pilot.how}")
         for case in pilot.result.cases:
             if case.state is not CaseState.MEASURED:
-                self._say(f"left out: {printable(case.name)} ({case.why_not})")
+                self._say(f"left out: {case.name} ({case.why_not})")
         measured = sum(case.state is CaseState.MEASURED for case in pilot.result.cases)
         if not measured:
             raise UnusableInputError("BASE measures none of the cases")
@@ -191,7 +191,7 @@ class Abba:
         measured = {name for name, case in cases.items() if case.state is CaseState.MEASURED}
         left = [name for name in names if self._names[side][name] not in measured]
         if left:
-            self._say(f"again, as it was not measured: {printable(', '.join(left), 200)}")
+            self._say(f"again, as it was not measured: {shortened(', '.join(left), 200)}")
             if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
                 outputs[1].unlink(missing_ok=True)  # its output may be invalid
         return first
@@ -238,7 +238,7 @@ class Abba:
             finished = self._persistent_process(number + 1, side, names, state.max_time)
             if finished.result is None:
                 if side == 0:
-                    raise UnusableInputError(printable(f"{self._commands[0].text()}: {finished.how}", 500))
+                    raise UnusableInputError(f"{self._commands[0].text()}: {finished.how}")
                 # The new program does not survive: it cannot be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
@@ -318,4 +318,4 @@ class Abba:
 
 def _close(state: State, name: str, verdict: Verdict, why: str) -> None:
     """The first reason counts."""
-    state.closed.setdefault(name, [verdict.value, printable(why, 300)])
+    state.closed.setdefault(name, [verdict.value, shortened(why, 300)])

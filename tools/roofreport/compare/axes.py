@@ -13,7 +13,6 @@ from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
 from roofreport.io.doubts import doubt, half_width
 from roofreport.io.result import Case, State
-from roofreport.text import printable
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> di
         if case_name.value_of(name, axis, contract) == value
     }
     if not value or not bases:
-        raise UnusableInputError(f"--baseline={printable(baseline)}: no case has it (AXIS:VALUE, as impl:eager)")
+        raise UnusableInputError(f"--baseline={baseline}: no case has it (AXIS:VALUE, as impl:eager)")
     found = {}
     for name, case in cases.items():
         base = bases.get(case_name.without_axis(name, axis))
@@ -206,9 +205,7 @@ def parse_match(text: str) -> Match:
     parts = text.split("=")
     axes = [_values(part) for part in parts]
     if len(parts) != 2 or not all(axes):
-        raise UnusableInputError(
-            f"--match={printable(text)}: expected parts of names on two sides, as in impl:eager=impl:native"
-        )
+        raise UnusableInputError(f"--match={text}: expected parts of names on two sides, as in impl:eager=impl:native")
     if axes[0].keys() != axes[1].keys() or axes[0] == axes[1]:
-        raise UnusableInputError(f"--match={printable(text)}: expected two values of one axis, or of each of several")
+        raise UnusableInputError(f"--match={text}: expected two values of one axis, or of each of several")
     return Match(*parts)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.io import source
+from roofreport.text import inert
 
 _Kind = TypeVar("_Kind")
 
@@ -47,4 +48,4 @@ def _checked(value: Any, kind: Any) -> Any:
         return [_checked(item, get_args(kind)[0]) for item in value]
     if container is dict:
         return {name: _checked(item, get_args(kind)[1]) for name, item in value.items()}
-    return value
+    return inert(value) if isinstance(value, str) else value

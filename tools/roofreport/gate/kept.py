@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from roofreport.history.records import PROFILE, VERDICTS, Annotation, Series
-from roofreport.text import printable
+from roofreport.text import shortened
 
 if TYPE_CHECKING:
     from roofreport.gate.verdicts import Finding
@@ -30,7 +30,7 @@ def keep(store: Store, night: datetime, found: Sequence[Finding]) -> None:
     remarks = store.annotations()
     for one in found:
         if one.second_run:
-            before, why = said(remarks, one.series, night), printable(one.text, _LONGEST)
+            before, why = said(remarks, one.series, night), shortened(one.text, _LONGEST)
             if before is None or (before.kind, before.why) != (one.second_run, why):
                 store.accept(one.series.key, night, why, one.series.machine.id, one.second_run)
         if one.profile:

@@ -21,7 +21,6 @@ from roofreport.history import document as documents
 from roofreport.history.records import Environment, Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
 from roofreport.io.result import State
-from roofreport.text import printable
 
 if TYPE_CHECKING:
     from roofreport.history.store import Store
@@ -232,7 +231,7 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
     other = next((run for run in tonight if run.environment != last.environment), None)
     if other is not None:
         raise UnusableInputError(
-            f"{printable(other.name)} and {printable(last.name)} are of different machines or toolchains;"
+            f"{other.name} and {last.name} are of different machines or toolchains;"
             " the gate takes the results of one nightly run"
         )
     chosen = {run.digest for run in tonight}
@@ -260,7 +259,7 @@ def _young(group: NightlyRuns) -> list[str]:
         counting = [night for night, readings in nights.items() if any(counts(one, group.metric) for one in readings)]
         count = len(counting)
         if last in counting and count <= standing.FEWEST_NIGHTS:
-            found.append(f"{printable(series.case)} ({count} of {standing.FEWEST_NIGHTS + 1} nights)")
+            found.append(f"{series.case} ({count} of {standing.FEWEST_NIGHTS + 1} nights)")
     if not found:
         return []
     more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""

@@ -16,7 +16,7 @@ from roofreport.gate.standing import FENCE_NIGHTS, Standing, standing_of
 from roofreport.io.contract import TIME, packaged
 from roofreport.io.result import State
 from roofreport.stats.verdict import relative
-from roofreport.text import printable
+from roofreport.text import shortened
 
 if TYPE_CHECKING:
     from roofreport.history.records import Annotation, Run, Series
@@ -136,7 +136,7 @@ def _figure(logarithm: float) -> float:
 
 
 def _revision(run: Run) -> str:
-    return f" ({printable(run.revision, 12)})" if run.revision else ""
+    return f" ({shortened(run.revision, 12)})" if run.revision else ""
 
 
 def others(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Finding]:
@@ -159,7 +159,7 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
     measured = [night for night, readings in before.items() if is_measured(readings)]
     failed = next((reading for reading in tonight if reading.state is State.FAILED), None)
     if failed is not None and (measured or accepted == 0):
-        return "failed", printable(failed.reason or "it failed", 300), None
+        return "failed", shortened(failed.reason or "it failed", 300), None
     if not is_measured(tonight):
         expected = [
             night
@@ -172,10 +172,10 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
         state = tonight[-1].state.value if tonight else "not in the run"
         without = group.first_without(max(expected))
         since = without if without.started < group.first_run(last).started else None
-        text = printable(f"{state}: {reason}" if reason else state, 300)
+        text = shortened(f"{state}: {reason}" if reason else state, 300)
         return "vanished", f"{text}; if it is meant: tools/report accept", since
     if accepted == 0 and not before:
         return "new", "the first night of its series", None
     if not any(nightly_runs.counts(reading, group.metric) for reading in tonight):
-        return "ambiguous", f"not judged: {printable(nightly_runs.doubts(tonight), 300)}", None
+        return "ambiguous", f"not judged: {shortened(nightly_runs.doubts(tonight), 300)}", None
     return None

@@ -15,7 +15,7 @@ from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name, source
 from roofreport.io.contract import CONTRACT_KEY, Contract, Family, packaged, read_contract, unpacked_contract
-from roofreport.io.result import Case, Result, State, differences
+from roofreport.io.result import Case, Result, State, differences, inert_result
 from roofreport.io.schemas import load_schema, violation
 from roofreport.io.source import read_text, refuse
 from roofreport.text import printable
@@ -194,6 +194,7 @@ def load(path: Path) -> Result:
 
 def _with_note(result: Result) -> Result:
     """A file without a contract was written by an older program, whose families may have had other names."""
+    result = inert_result(result)
     if result.contract is not packaged():
         return result
     unknown = dict.fromkeys(case_name.family(case.name) for case in result.cases)

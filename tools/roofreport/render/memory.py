@@ -11,7 +11,7 @@ from itertools import accumulate
 from roofreport import units
 from roofreport.io.snapshot import Allocation, Snapshot
 from roofreport.render.formats import Cell, Table, figure, words
-from roofreport.text import printable
+from roofreport.text import shortened
 
 # From persistent memory to short-lived memory: the order of columns, and of the layers of a picture from below.
 CATEGORIES = (
@@ -107,9 +107,9 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
         rows.append((words(label, _NAME), _bytes(each.peak), _bytes(counter), phase, *cells))
     legend = ["in brackets: the case's own counter, where it differs from what is alive at the peak"]
     if common:
-        legend.append(f"in every case: {printable(common, 300)}")
+        legend.append(f"in every case: {shortened(common, 300)}")
     legend += [
-        f"{printable(snapshot.case, _NAME)}: {snapshot.dropped} events were too many to keep; its peak may be higher"
+        f"{shortened(snapshot.case, _NAME)}: {snapshot.dropped} events were too many to keep; its peak may be higher"
         for snapshot in snapshots
         if snapshot.dropped
     ]

@@ -16,7 +16,7 @@ from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline
 from roofreport.render.chart import Chart, Key
 from roofreport.render.pictures import drawn, svg_of, themed
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _FOLDER = Path(__file__).parent
 _MILLISECOND = 1e-3
@@ -45,8 +45,8 @@ def _bar(share: float) -> str:
 
 
 def _row(index: int, case: Case) -> str:
-    name = printable(case.name, 300)
-    head = f'<tr data-row="{index}" data-family="{escape(printable(case_name.family(case.name), 300))}">' + _cell(
+    name = case.name
+    head = f'<tr data-row="{index}" data-family="{escape(shortened(case_name.family(case.name), 300))}">' + _cell(
         name, name
     )
     if case.state is not State.MEASURED:
@@ -96,7 +96,7 @@ def _legend(keys: Sequence[Key]) -> str:
         if key.family is None:
             parts.append(f"<span>{sign}{escape(key.label)}</span>")
         else:
-            family = escape(printable(key.family, 300))
+            family = escape(shortened(key.family, 300))
             parts.append(
                 f'<button type="button" aria-pressed="true" data-family="{family}">{sign}{escape(key.label)}</button>'
             )
@@ -108,7 +108,7 @@ def _facts(result: Result) -> str:
     entries = [(f"measured roof, {name}", units.quantity(rate, "B/s")) for name, rate in roofs.memory.items()]
     entries += [(f"measured roof, {name}", units.quantity(rate, "FLOP/s")) for name, rate in roofs.compute.items()]
     entries += [
-        (printable(key, 60), printable(value, 300))
+        (shortened(key, 60), shortened(value, 300))
         for key, value in result.context.items()
         if not key.startswith("roof_")
     ]
@@ -130,8 +130,8 @@ def render(result: Result) -> str:
     if without:
         note += f"; {without} without arithmetic or traffic are in the table only"
     headers = "".join(f'<th scope="col"><button type="button">{escape(header)}</button></th>' for header in _HEADERS)
-    version = printable(result.context["roofbench_version"], 40)
-    torch = printable(result.context.get("torch_version", "unknown"), 40)
+    version = shortened(result.context["roofbench_version"], 40)
+    torch = shortened(result.context.get("torch_version", "unknown"), 40)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -15,7 +15,7 @@ from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, arou
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _MEAN = "_mean_ms"  # every phase has <phase>_mean_ms next to its median, <phase>_ms
 _MEDIAN = "_ms"
@@ -81,14 +81,14 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
                 for x, y in zip(series.sizes, series.seconds, strict=True)
             ]
             expected = "" if series.expected is None else f", expected {series.expected:g}"
-            keys.append(Key(f"{printable(series.rest, 60)}: {axis}^{fit.exponent:.2f}{expected}", color, shape))
+            keys.append(Key(f"{shortened(series.rest, 60)}: {axis}^{fit.exponent:.2f}{expected}", color, shape))
         drawn.append(
             around(
                 marks,
                 lines,
                 keys,
-                title=f"{printable(family, 40)}: time against {printable(axis, 40)} (dashed: expected growth)",
-                x_label=printable(axis, 40),
+                title=f"{shortened(family, 40)}: time against {shortened(axis, 40)} (dashed: expected growth)",
+                x_label=shortened(axis, 40),
                 y_label="median time of a step",
                 x_tick=lambda value: f"{value:g}",
                 y_tick=units.time,
@@ -102,8 +102,8 @@ def knee(curve: Curve) -> str:
     point = curve.knee
     found = f"batch {point.batch}, {units.digits(point.rate)} tokens/s at {units.time(point.latency)} a token"
     if not curve.is_knee_inside:
-        return f"{printable(curve.work, 200)}: no knee up to {found}: larger batches may serve better"
-    return f"{printable(curve.work, 200)}: knee at {found}"
+        return f"{curve.work}: no knee up to {found}: larger batches may serve better"
+    return f"{curve.work}: knee at {found}"
 
 
 def serving_table(curves: Sequence[Curve]) -> Table:
@@ -149,7 +149,7 @@ def serving_chart(curves: Sequence[Curve]) -> Chart:
             caption = _caption(point, _is_knee(curve, point))
             marks.append(Mark(point.latency, point.rate, _label(point), *style, caption=caption))
         lines.append(Line(tuple((point.latency, point.rate) for point in curve.points), color=style[0]))
-        keys.append(Key(printable(curve.work, 100), *style))
+        keys.append(Key(shortened(curve.work, 100), *style))
     return around(
         marks,
         lines,

@@ -34,14 +34,14 @@ from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline
 from roofreport.render.chart import LEAST, MOST, SHAPES, Mark
 from roofreport.site.nights import Histories, Night, first_runs
-from roofreport.text import printable
+from roofreport.text import printable, shortened
 
 _LONGEST_WORD = 300
 
 
 def words(text: str, limit: int = _LONGEST_WORD) -> str:
-    """Untrusted text on one line; characters that would turn or hide the text around it are spelled out."""
-    return printable(text, limit)
+    """As much of a text as a page shows."""
+    return shortened(text, limit)
 
 
 def number(value: float | None, digits: int = 6) -> float | None:
@@ -551,8 +551,8 @@ def commit_log(repository: Path) -> list[list[str]]:
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnusableInputError(f"--repository={printable(str(repository))}: {error}") from error
+        raise UnusableInputError(f"--repository={repository}: {error}") from error
     if done.returncode:
-        raise UnusableInputError(f"--repository={printable(str(repository))}: git finds no commits in it")
+        raise UnusableInputError(f"--repository={repository}: git finds no commits in it")
     parts = done.stdout.decode("utf-8", "replace").rstrip("\0").split("\0")
-    return [[revision, words(subject, 120)] for revision, subject in zip(parts[::2], parts[1::2], strict=False)]
+    return [[revision, printable(subject, 120)] for revision, subject in zip(parts[::2], parts[1::2], strict=False)]

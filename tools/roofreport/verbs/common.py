@@ -25,7 +25,7 @@ from roofreport.render.chart import Chart
 from roofreport.render.formats import Table
 from roofreport.stats.verdict import ALARMS, Judgment
 from roofreport.terminal import columns, say
-from roofreport.text import printable
+from roofreport.text import inert, shortened
 
 EXIT_OK = 0
 EXIT_ALARM = 1
@@ -48,9 +48,9 @@ def warn(text: str) -> None:
 def notes(results: Sequence[Result]) -> None:
     """Prints the notes on files before their content."""
     for result in results:
-        name = printable(str(result.path))
+        name = result.name
         for note in result.notes:
-            warn(f"{name}: {printable(note, 500)}")
+            warn(f"{name}: {shortened(note, 500)}")
         if result.context.get("optimized") == "false":
             warn(f"{name}: its build is not optimized: its times mean nothing")
         if not result.cases:
@@ -103,7 +103,7 @@ def metric_of(name: str, contract: Contract) -> Metric:
     if found is None or found.better is Better.NEITHER:
         choices = ", ".join(row.name for row in (contract.time, *contract.counters) if row.better is not Better.NEITHER)
         why = "is neither better nor worse when it changes" if found else "is not in the table of metrics"
-        raise UnusableInputError(f"--metric={printable(name, 60)}: {why}; there are {printable(choices, 2000)}")
+        raise UnusableInputError(f"--metric={name}: {why}; there are {shortened(choices, 2000)}")
     return found if found.name == name else replace(found, name=name)
 
 
@@ -157,7 +157,7 @@ def add_filter(parser: argparse.ArgumentParser, required: bool = False) -> None:
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
+    parser.add_argument("--metric", type=inert, default=TIME.name, help="time (default) or a counter with a direction")
 
 
 def add_flag(parser: argparse.ArgumentParser, text: str) -> None:

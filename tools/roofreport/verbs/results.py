@@ -16,7 +16,7 @@ from roofreport.render import formats, ranks, result_tables, roofline, sweeps, t
 from roofreport.stats import growth
 from roofreport.stats import ranks as ranks_model
 from roofreport.terminal import show
-from roofreport.text import printable
+from roofreport.text import inert
 from roofreport.verbs.common import (
     EXIT_OK,
     Verb,
@@ -66,9 +66,12 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     columns = ", ".join([*result_tables.DEFAULT_COLUMNS[:3], result_tables.NOTES])
     _add_results(parser)
     _add_format(parser, more=["gpt_fast"])
-    parser.add_argument("--columns", help=f"comma-separated: {columns}, or any counter")
+    parser.add_argument("--columns", type=inert, help=f"comma-separated: {columns}, or any counter")
     parser.add_argument(
-        "--baseline", metavar="AXIS:VALUE", help="adds how much faster each case is than the same one with this"
+        "--baseline",
+        type=inert,
+        metavar="AXIS:VALUE",
+        help="adds how much faster each case is than the same one with this",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
     parser.add_argument(
@@ -96,7 +99,7 @@ def _table(args: argparse.Namespace) -> int:
         return EXIT_OK
     for other in results[1:]:
         for difference in differences(results[0], other, with_host=True):
-            warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
+            warn(f"[1] and {other.name} are of different machines: {difference}")
     columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_tables.DEFAULT_COLUMNS
     built = (
         training_table.published(results[0], repeats=args.repeats, deviations=args.format == "csv")
@@ -187,11 +190,11 @@ def _scaling(args: argparse.Namespace) -> int:
     found = growth.find([*result.merged().values()], result.contract, args.axis)
     if not found:
         what = (
-            f"{', '.join(map(printable, args.axis))}: fewer than {growth.FEWEST_POINTS} measured points"
+            f"{', '.join(args.axis)}: fewer than {growth.FEWEST_POINTS} measured points"
             if args.axis
             else f"no axis with an expected growth has {growth.FEWEST_POINTS} measured points"
         )
-        raise UnusableInputError(f"{printable(str(args.result))}: {what}")
+        raise UnusableInputError(f"{args.result}: {what}")
     if args.points:
         show(formats.FORMATS[args.format](sweeps.sweep_table(found)), end="")
     else:
@@ -244,7 +247,7 @@ def _ranks(args: argparse.Namespace) -> int:
     found = ranks_model.find(_cases(results), results[0].contract, args.node)
     if not found:
         raise UnusableInputError(
-            f"{printable(', '.join(args.results))}: no step with `parallel` was measured with two numbers of ranks; "
+            f"{', '.join(args.results)}: no step with `parallel` was measured with two numbers of ranks; "
             "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' measures three"
         )
     show(formats.FORMATS[args.format](ranks.scaling_table(found, args.predict)), end="")
@@ -274,7 +277,7 @@ def _serving(args: argparse.Namespace) -> int:
     curves = axes.serving_curves(result.merged().values(), result.contract)
     if not curves:
         raise UnusableInputError(
-            f"{printable(str(args.result))}: no generation was measured with {axes.FEWEST_POINTS} batches; "
+            f"{args.result}: no generation was measured with {axes.FEWEST_POINTS} batches; "
             "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 measures seven"
         )
     show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
