@@ -16,6 +16,7 @@ import math
 import os
 import random
 import re
+import shutil
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -102,9 +103,8 @@ _COMMANDS: tuple[tuple[str, Callable[[str], None], int], ...] = (
     ("params FILE --format=csv", _csv, 1),
     ("roofline FILE --html=OUT", _page, 1),
     ("roofline FILE --svg=OUT", _svg, 1),
-    ("roofline FILE --png=OUT", _terminal, 50),
     ("spread --run=PROGRAM --processes=2 --keep=FOLDER/kept", _terminal, 20),
-    ("abba PROGRAM PROGRAM --pairs=2 --max-time=0.01 --state=FOLDER/state --restart", _terminal, 50),
+    ("abba PROGRAM PROGRAM --pairs=2 --max-time=0.01 --state=FOLDER/state", _terminal, 50),
 )
 # A program that "measures" the mutant.
 _PROGRAM = """#!/bin/sh
@@ -139,6 +139,7 @@ def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
             if number % every:
                 continue
             places["OUT"].unlink(missing_ok=True)
+            shutil.rmtree(folder / "state", ignore_errors=True)
             faulthandler.dump_traceback_later(_PATIENCE, exit=True, file=2)
             status = main([known.sub(lambda match: str(places[match[0]]), part) for part in command.split()])
             faulthandler.cancel_dump_traceback_later()
@@ -151,7 +152,7 @@ def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
                 number,
                 command,
             )
-            if status == 0 and "png" not in command:
+            if status == 0:
                 check(places["OUT"].read_text() if places["OUT"].exists() else out)
         assert not list(folder.glob("*.part"))
         return statuses

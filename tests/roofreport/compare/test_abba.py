@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import fake_roofbench
@@ -118,7 +119,8 @@ def test_state_of_another_comparison_is_refused(program: str, tmp_path: Path, re
         (state / "state.json").write_text(json.dumps(json.loads(whole) | {key: value}))
         _abba(report, *other, status=UNJUDGED)
         assert "is damaged" in report.error
-    _abba(report, *other, "--restart", status=1)
+    shutil.rmtree(state)
+    _abba(report, *other, status=1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as SVG and PNG, by Matplotlib. Its import takes half a second, so that this module is imported on demand."""
+"""Charts as SVG, by Matplotlib. Its import takes half a second, so that this module is imported on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Literal
 
 from matplotlib import rc_context
@@ -22,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
-from roofreport import files, units
+from roofreport import units
 from roofreport.io.profile import Part, Profile
 from roofreport.io.snapshot import Snapshot
 from roofreport.render.chart import Chart, Line, Range, clipped
@@ -190,16 +189,9 @@ def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:
     return figure, titles
 
 
-def write_svg(path: Path, charts: Sequence[Chart]) -> None:
-    """Raises OSError."""
-    files.write_text(path, svg_file(svg_of(*drawn(charts))))
-
-
-def write_png(path: Path, charts: Sequence[Chart]) -> None:
-    """Twice the pixels of the SVG. Raises OSError."""
-    figure, _ = drawn(charts)
-    with files.replacing(path) as file, _styled():
-        figure.savefig(file, format="png", dpi=2 * _PIXELS_PER_INCH)
+def svg_of_charts(charts: Sequence[Chart]) -> str:
+    """A file."""
+    return svg_file(svg_of(*drawn(charts)))
 
 
 _MOST_POINTS = 1000  # of a layer

@@ -195,22 +195,17 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_pictures(parser: argparse.ArgumentParser) -> None:
+def add_picture(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the picture as SVG (light and dark)")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="write the picture as PNG")
 
 
-def pictures(args: argparse.Namespace, draw: Callable[[], Sequence[Chart]]) -> None:
-    """Writes the requested SVG and PNG, if any, of the charts that `draw` makes."""
-    if not (args.svg or args.png):
+def picture(args: argparse.Namespace, draw: Callable[[], Sequence[Chart]]) -> None:
+    """Writes the SVG, if it is requested, of the charts that `draw` makes."""
+    if args.svg is None:
         return
     with importing_matplotlib():
-        from roofreport.render.pictures import write_png, write_svg
-    charts = draw()
-    for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):
-        if path is not None:
-            with files.writing_to(path):
-                write_picture(path, charts)
+        from roofreport.render.pictures import svg_of_charts
+    write(args.svg, svg_of_charts(draw()))
 
 
 @contextmanager

@@ -157,7 +157,6 @@ def _add_abba(parser: argparse.ArgumentParser) -> None:
     add_max_time(parser, "seconds of samples a case (default: by the budget)")
     add_pairs(parser, "most pairs (default: as the budget allows)")
     add_state(parser, "where results and progress are kept (default: results/local/…)")
-    parser.add_argument("--restart", action="store_true", help="start again")
 
 
 def _state_folder(args: argparse.Namespace) -> Path:
@@ -183,9 +182,6 @@ def _abba(args: argparse.Namespace) -> int:
     base, new = (parse(side, program_flags(args)) for side in (args.base, args.new))
     metric = _metric(args.metric, new)
     folder = args.state or _state_folder(args)
-    if args.restart and folder.exists():
-        for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
-            path.unlink()
     say(f"state: {folder}")
     try:
         options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)

@@ -20,12 +20,12 @@ from roofreport.text import inert
 from roofreport.verbs.common import (
     EXIT_OK,
     Verb,
-    add_pictures,
+    add_picture,
     append_lines,
     count,
     importing_matplotlib,
     notes,
-    pictures,
+    picture,
     section,
     warn,
     write,
@@ -166,7 +166,7 @@ def _summary(args: argparse.Namespace) -> int:
 _SCALING = """
 examples:
   tools/report scaling run.json --svg=scaling.svg
-  tools/report scaling run.json --axis=matmul.m --png=m.png   any numeric axis
+  tools/report scaling run.json --axis=matmul.m --svg=m.svg   any numeric axis
   tools/report scaling run.json --points --format=csv         a row a point
 """
 
@@ -180,7 +180,7 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
         "--points", action="store_true", help="a row a point, with its times over those of the smallest of its sweep"
     )
     _add_format(parser, "of the points")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _scaling(args: argparse.Namespace) -> int:
@@ -200,7 +200,7 @@ def _scaling(args: argparse.Namespace) -> int:
     else:
         for series in found:
             show(formats.prose(result_tables.growth_line(series)))
-    pictures(args, lambda: sweeps.growth_charts(found))
+    picture(args, lambda: sweeps.growth_charts(found))
     return EXIT_OK
 
 
@@ -238,7 +238,7 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
         help="ranks of a node, whose links differ from those between nodes (default: all)",
     )
     _add_format(parser, "of the table")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _ranks(args: argparse.Namespace) -> int:
@@ -251,7 +251,7 @@ def _ranks(args: argparse.Namespace) -> int:
             "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' measures three"
         )
     show(formats.FORMATS[args.format](ranks.scaling_table(found, args.predict)), end="")
-    pictures(args, lambda: [ranks.scaling_chart(found, args.predict)])
+    picture(args, lambda: [ranks.scaling_chart(found, args.predict)])
     return EXIT_OK
 
 
@@ -269,7 +269,7 @@ The knee is the batch with the most throughput for its latency (the ratio of bot
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     _add_result(parser)
     _add_format(parser, "of the table")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _serving(args: argparse.Namespace) -> int:
@@ -281,7 +281,7 @@ def _serving(args: argparse.Namespace) -> int:
             "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 measures seven"
         )
     show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
-    pictures(args, lambda: [sweeps.serving_chart(curves)])
+    picture(args, lambda: [sweeps.serving_chart(curves)])
     return EXIT_OK
 
 
@@ -305,25 +305,25 @@ def _params(args: argparse.Namespace) -> int:
 _ROOFLINE = """
 examples:
   tools/report roofline run.json --html=roofline.html   opens without network
-  tools/report roofline run.json --svg=roofline.svg --png=roofline.png
+  tools/report roofline run.json --svg=roofline.svg
 """
 
 
 def _add_roofline(parser: argparse.ArgumentParser) -> None:
     _add_result(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page: picture, table, facts")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _roofline(args: argparse.Namespace) -> int:
     result = _loaded(args.result)
-    if not (args.svg or args.png or args.html):
-        raise UnusableInputError("nothing to write: give --html=FILE, --svg=FILE or --png=FILE")
+    if not (args.svg or args.html):
+        raise UnusableInputError("nothing to write: give --html=FILE or --svg=FILE")
     if args.html is not None:
         with importing_matplotlib():
             from roofreport.render import page
         write(args.html, page.render(result))
-    pictures(args, lambda: [roofline.chart(result)])
+    picture(args, lambda: [roofline.chart(result)])
     return EXIT_OK
 
 
