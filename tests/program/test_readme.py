@@ -17,7 +17,7 @@ from built_program import PROGRAM, ROOT
 
 # Commands that other tests run: they build, install, need a network, or are about a program of the reader's own.
 ELSEWHERE = {
-    "tools/study simulated_year": "tests/roofreport/studies/test_simulated_year.py",
+    "tools/simulated_year": "tests/roofreport/studies/test_simulated_year.py",
     "tools/bench": "tests/tools/test_bench.py",
     "tools/test": ".ci/run",
     "tools/test -R benchmarks": ".ci/run",
@@ -74,8 +74,8 @@ SMALLER = (
     (r"^tools/report abba", "--pairs=2 --max-time=0.01 --budget=60min"),  # a busy machine needs more than it says
     (r"^tools/report (abba|spread --run)", "--flag=--axis=softmax.rows=64"),
     (r"^tools/report spread --run", "--flag=--benchmark_min_time=3x"),
-    (r"^tools/study error_rate simulate", "--pools=2"),
-    (r"^tools/profile .*train_step", f"{TINY_STEP} --roofs=off"),
+    (r"^tools/error_rate simulate", "--pools=2"),
+    (r"^tools/nsys .*train_step", f"{TINY_STEP} --roofs=off"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),
@@ -129,7 +129,7 @@ def smaller(command: str) -> str:
 @pytest.fixture
 def reader(tmp_path: Path) -> Path:
     """A folder in which the commands run as in the repository's root, with what their reader brings."""
-    for name in ("build", "tools", ".venv"):
+    for name in ("build", "docs", "tools", ".venv"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name in ("old", "new"):
         (tmp_path / name / "bin").mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/study error_rate: records a pool of processes, and counts the wrong verdicts in contiguous windows of it."""
+"""tools/error_rate: records a pool of processes, and counts the wrong verdicts in contiguous windows of it."""
 
 from __future__ import annotations
 
@@ -243,9 +243,9 @@ TARGETS = {0.0: 0.01, 0.03: 0.60, 0.05: 0.90}
 
 _EPILOG = """
 examples:
-  tools/study error_rate simulate
-  tools/study error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
-  tools/study error_rate evaluate pool
+  tools/error_rate simulate
+  tools/error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
+  tools/error_rate evaluate pool
 """
 
 
@@ -340,7 +340,7 @@ def _simulate(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        prog="tools/study error_rate",
+        prog="tools/error_rate",
         description="How often the verdicts of tools/report abba are wrong on this machine.",
         epilog=_EPILOG,
         formatter_class=raw,
@@ -372,7 +372,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    return ended("tools/study error_rate", lambda: int(args.run(args)))
+    return ended("tools/error_rate", lambda: int(args.run(args)))
 
 
 if __name__ == "__main__":

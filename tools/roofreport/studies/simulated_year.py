@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/study simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
+"""tools/simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
 rate.
 
 The gate sees the data of a nightly job: times, the roofs measured alongside, and the accepted runs. A
@@ -318,9 +318,9 @@ in every series a slowdown of 8 % and one of 3 % on random nights. A second run 
 by the same rule as any A B B A. Exit status 1: the first row misses a target.
 
 examples:
-  tools/study simulated_year
-  tools/study simulated_year --processes=1 --seed=7
-  tools/study simulated_year --detectors
+  tools/simulated_year
+  tools/simulated_year --processes=1 --seed=7
+  tools/simulated_year --detectors
 """
 
 
@@ -360,7 +360,7 @@ def _simulate(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        prog="tools/study simulated_year",
+        prog="tools/simulated_year",
         description="The verdicts of tools/report gate in a synthetic year on a shared machine.",
         epilog=_EPILOG,
         formatter_class=raw,
@@ -383,7 +383,7 @@ def _study(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    return ended("tools/study simulated_year", lambda: _study(args))
+    return ended("tools/simulated_year", lambda: _study(args))
 
 
 if __name__ == "__main__":
