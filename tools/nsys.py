@@ -16,8 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
+from roofreport.exit_status import ended
 from roofreport.terminal import say, show
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
-from roofreport.compare import abba, command, state
+from roofreport.compare import abba, command, saved_state
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
 from roofreport.history.store import open_store
@@ -123,8 +123,8 @@ def test_the_output_of_a_program(tmp_path: Path) -> None:
 
 
 def test_the_state_of_a_comparison(tmp_path: Path) -> None:
-    state.save(tmp_path / "state.json", abba.State("key", ["a"], 1.0, closed={"a": ["MISSING", ACTS]}))
-    _check(state.restore(tmp_path / "state.json", abba.State), 1)
+    saved_state.save(tmp_path / "state.json", abba.State("key", ["a"], 1.0, closed={"a": ["MISSING", ACTS]}))
+    _check(saved_state.restore(tmp_path / "state.json", abba.State), 1)
 
 
 def test_an_error_may_quote_anything() -> None:

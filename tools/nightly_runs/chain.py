@@ -16,7 +16,7 @@ from typing import Any
 
 from roofreport import files
 from roofreport.history.records import MAKING_CASES
-from roofreport.place import root
+from roofreport.project_folder import root
 from roofreport.terminal import say
 from roofreport.text import printable
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 
-from roofreport.ending import UNUSABLE, ended
+from roofreport.exit_status import UNUSABLE, ended
 from roofreport.terminal import say
 from roofreport.text import printable
 

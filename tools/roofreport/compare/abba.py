@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roofreport import units
-from roofreport.compare import state as states
+from roofreport.compare import saved_state
 from roofreport.compare.axes import Match
 from roofreport.compare.command import Command, Finished, run, sampling_flags
 from roofreport.errors import UnusableInputError
@@ -106,7 +106,7 @@ class Abba:
         self._first: Result | None = None
 
     def run(self) -> list[Judgment]:
-        state = states.restore(self._file, State)
+        state = saved_state.restore(self._file, State)
         if state is None:
             state = self._begin()
         elif state.key != self._key:
@@ -159,7 +159,7 @@ class Abba:
         for case in pilot.result.cases:
             if case.state is not CaseState.MEASURED and case.name in judged_as:
                 _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
-        states.save(self._file, state)
+        saved_state.save(self._file, state)
         self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
@@ -242,10 +242,10 @@ class Abba:
                 # The new program does not survive: it cannot be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
-                states.save(self._file, state)
+                saved_state.save(self._file, state)
                 return
         self._count(state, Pair(names, time.monotonic() - start))
-        states.save(self._file, state)
+        saved_state.save(self._file, state)
         self._progress(state)
 
     def _count(self, state: State, pair: Pair) -> None:

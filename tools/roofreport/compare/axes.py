@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
-from roofreport.io.doubts import doubt, half_width
+from roofreport.io.reliability import doubt, half_width
 from roofreport.io.result import Case, State
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
-from roofreport.io.doubts import doubt
 from roofreport.io.load import result_of
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text
 from roofreport.text import inert

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roofreport import units
-from roofreport.io.doubts import doubt, half_width
+from roofreport.io.reliability import doubt, half_width
 from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import Column, Table, figure, table, words
 from roofreport.stats.ranks import MOST_RANKS, Series

@@ -13,7 +13,7 @@ from roofreport.compare import axes
 from roofreport.compare.axes import Ranking
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
-from roofreport.io.doubts import doubt
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import LONGEST_NAME, MOST_COLUMNS, Cell, Column, Table, figure, spanning, table, words
 from roofreport.stats.growth import Series

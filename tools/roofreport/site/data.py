@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from roofreport.compare.command import filter_of
 from roofreport.errors import UnusableInputError
-from roofreport.gate import standing
+from roofreport.gate import series_state
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import DISMISSED, PROFILE, Annotation, Reading, Run, Series
 from roofreport.history.store import Store, open_store
@@ -173,9 +173,9 @@ _WIDEST = 50.0  # whose exponential is a number
 
 
 def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Level:
-    found = standing.fence_around(logs, metric)
+    found = series_state.fence_around(logs, metric)
     if found is None:  # too young for a fence
-        center, width = median(logs), standing.least_width(metric, standing.FAR_FLOOR)
+        center, width = median(logs), series_state.least_width(metric, series_state.FAR_FLOOR)
     else:
         center, width = found.center, min(found.far, _WIDEST)
     low, middle, high = (math.exp(center + side * width) for side in (-1, 0, 1))
@@ -337,7 +337,7 @@ def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = ST
 def too_young(nights: Sequence[Night]) -> str:
     """Why the gate does not judge a series yet; empty if it does."""
     measured = sum(night.paced is not None for night in nights)
-    return "" if measured > standing.FEWEST_NIGHTS else standing.too_young(measured)
+    return "" if measured > series_state.FEWEST_NIGHTS else series_state.too_young(measured)
 
 
 _PROGRAM = "build/release/bin/roofbench"

@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from roofreport.gate import nightly_runs, standing
+from roofreport.gate import nightly_runs, series_state
 from roofreport.history.records import Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
 from roofreport.io.result import State
@@ -75,7 +75,7 @@ def by_night(
     for group in nightly_runs.grouped(history, runs, metric):
         firsts = [group.first_run(number) for number in range(group.count)]
         for place, series in enumerate(group.series):
-            logs, _ = standing.by_nightly_run(group.history(place, 0))
+            logs, _ = series_state.by_nightly_run(group.history(place, 0))
             paced = np.exp(np.clip(metric.sign * logs, -700.0, 700.0))
             levels = _levels(logs)
             found[series] = [
@@ -90,10 +90,10 @@ def by_night(
     return found
 
 
-def _levels(logs: standing.Floats) -> dict[int, int]:
+def _levels(logs: series_state.Floats) -> dict[int, int]:
     """Each measured night to its level, by the change points that the gate looks for as well."""
     known = np.flatnonzero(np.isfinite(logs))
-    starts = standing.change_points(logs[known].tolist())
+    starts = series_state.change_points(logs[known].tolist())
     levels = np.searchsorted(starts, np.arange(len(known)), side="right")
     return dict(zip(known.tolist(), levels.tolist(), strict=True))
 

@@ -13,7 +13,7 @@ from statistics import median
 from markupsafe import Markup
 
 from roofreport import units
-from roofreport.gate import standing
+from roofreport.gate import series_state
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Run, Series
 from roofreport.io import case_name
@@ -120,10 +120,10 @@ class Overview:
 def _change(nights: Sequence[Night]) -> float:
     """The newest night compared with those before at its level, of which a fence would be made."""
     paced = [(night.paced, night.level) for night in nights if night.paced is not None and data.usable(night.paced)]
-    if len(paced) <= standing.FEWEST_NIGHTS:
+    if len(paced) <= series_state.FEWEST_NIGHTS:
         return math.nan
     newest, level = paced[-1]
-    before = [value for value, own in paced[:-1] if own == level][-standing.FENCE_NIGHTS :]
+    before = [value for value, own in paced[:-1] if own == level][-series_state.FENCE_NIGHTS :]
     return newest / median(before) - 1 if before else math.nan
 
 

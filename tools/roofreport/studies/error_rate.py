@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roofreport import place, units
-from roofreport.compare import state
+from roofreport import project_folder, units
+from roofreport.compare import saved_state
 from roofreport.compare.command import Command, Finished, parse, run, sampling_flags
-from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
-from roofreport.gate.standing import MAD_SCALE
+from roofreport.exit_status import ended
+from roofreport.gate.series_state import MAD_SCALE
 from roofreport.io.load import load
 from roofreport.io.result import State
 from roofreport.stats import sequential
@@ -79,7 +79,7 @@ def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path
         )
     spare = (share - pilot.seconds) / (_SAMPLING_COST * len(cases))
     plan.max_time = round(min(_LONGEST_SAMPLING, _SHORTEST_SAMPLING + spare), 3)
-    state.save(folder / _PLAN, plan)
+    saved_state.save(folder / _PLAN, plan)
     return plan
 
 
@@ -104,7 +104,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
 
 def read_pool(folder: Path) -> Pool:
     """Whole rounds, in order."""
-    plan = state.restore(folder / _PLAN, Plan)
+    plan = saved_state.restore(folder / _PLAN, Plan)
     if plan is None:
         raise UnusableInputError(f"{folder}: no recording (it has no {_PLAN})")
     rounds = []
@@ -253,7 +253,7 @@ def _record(args: argparse.Namespace) -> int:
     command = parse(args.binary)
     flags = ["--check=off", *args.flags]
     seconds = args.minutes * 60
-    plan = state.restore(args.out / _PLAN, Plan)
+    plan = saved_state.restore(args.out / _PLAN, Plan)
     if plan is None:
         cases = command.with_flags(f"--benchmark_filter={args.filter}").cases()
         if len(cases) < FEWEST_CASES:
@@ -349,7 +349,7 @@ def parser() -> argparse.ArgumentParser:
     record = verbs.add_parser("record", help="run the processes (resumes what was begun)")
     record.add_argument("--out", type=Path, required=True, metavar="DIR")
     record.add_argument("--minutes", type=amount, default=60.0, metavar="N", help="at most (60)")
-    binary = str(place.root() / "build/release/bin/roofbench")
+    binary = str(project_folder.root() / "build/release/bin/roofbench")
     record.add_argument("--binary", default=binary, help="a program, with flags")
     record.add_argument(
         "--filter", "--benchmark_filter", default=FILTER, metavar="REGEX", help="cases, as --benchmark_filter"

@@ -19,7 +19,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.history.document import moment
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
-from roofreport.place import local_results
+from roofreport.project_folder import local_results
 from roofreport.render import formats
 from roofreport.render.chart import Chart
 from roofreport.render.formats import Table

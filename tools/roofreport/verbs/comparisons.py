@@ -10,7 +10,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from roofreport import place
+from roofreport import project_folder
 from roofreport.compare import axes, compare_py, comparison
 from roofreport.compare.command import Command, parse
 from roofreport.errors import UnusableInputError
@@ -162,7 +162,7 @@ def _add_abba(parser: argparse.ArgumentParser) -> None:
 def _state_folder(args: argparse.Namespace) -> Path:
     metric = [] if args.metric == TIME.name else [args.metric]
     text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags, *metric])
-    return place.local_results() / f"abba-{hashlib.sha256(os.fsencode(text)).hexdigest()[:10]}"
+    return project_folder.local_results() / f"abba-{hashlib.sha256(os.fsencode(text)).hexdigest()[:10]}"
 
 
 def _metric(name: str, new: Command) -> Metric:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofreport import place, units
+from roofreport import project_folder, units
 from roofreport.errors import UnusableInputError
 from roofreport.io import profile
 from roofreport.io.contract import TIME, packaged
@@ -34,8 +34,8 @@ from roofreport.verbs.common import (
 from roofreport.verbs.recordings import profile_text
 
 if TYPE_CHECKING:
-    from roofreport.gate.again import Programs
     from roofreport.gate.nightly_runs import NightlyRuns
+    from roofreport.gate.second_run import Programs
     from roofreport.gate.verdicts import Finding
     from roofreport.history.records import Run
     from roofreport.history.store import Store
@@ -97,13 +97,13 @@ def _program(text: str) -> str:
 
 
 def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
-    from roofreport.gate.again import Programs
+    from roofreport.gate.second_run import Programs
 
     if args.base and not args.binary:
         raise UnusableInputError("--base needs --binary, the program to compare with it")
     if args.profile and not args.base:
         raise UnusableInputError("--profile needs --base and --binary, the two programs")
-    folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
+    folder = args.state or project_folder.local_results() / f"gate-{group.runs[-1].digest[:12]}"
     return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
 
 
@@ -126,12 +126,12 @@ def _profile(case: str, programs: Programs) -> str:
 
 
 def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Namespace) -> Report:
-    from roofreport.gate import again, kept, nightly_runs, verdicts
+    from roofreport.gate import nightly_runs, second_run, stored_verdicts, verdicts
     from roofreport.render.history import Report
 
     remarks = store.annotations()
     programs = _programs(args, group)
-    answer = again.ask(verdicts.levels(group, remarks), metric, programs, say)
+    answer = second_run.ask(verdicts.levels(group, remarks), metric, programs, say)
     found = verdicts.ordered([*answer.found, *verdicts.others(group, remarks)])
     if args.profile and metric.name == TIME.name:
         found = _profiled(found, programs)
@@ -139,7 +139,7 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
     notes = [answer.note] if answer.note else []
     if all(run.id > 0 for run in group.tonight):  # of a night in the history
         try:
-            kept.keep(store, group.tonight[0].started, [*found, *answer.dismissed])
+            stored_verdicts.add(store, group.tonight[0].started, [*found, *answer.dismissed])
         except UnusableInputError as error:
             notes.append(f"the site does not show what the second run said: {error}")
     return Report(

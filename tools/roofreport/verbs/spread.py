@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median, quantiles
 
-from roofreport import place, units
+from roofreport import project_folder, units
 from roofreport.compare.command import parse, run_all
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load_all
@@ -56,7 +56,7 @@ def _add_spread(parser: argparse.ArgumentParser) -> None:
 
 
 def _measured_now(args: argparse.Namespace) -> list[Result]:
-    folder = args.state or place.local_results() / f"spread-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = args.state or project_folder.local_results() / f"spread-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
         return run_all(parse(args.program, program_flags(args)), args.processes or _PROCESSES, folder, say)
     except KeyboardInterrupt:
