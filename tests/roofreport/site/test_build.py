@@ -141,7 +141,7 @@ def test_a_step_up_is_found_in_the_processes_of_its_night(tmp_path: Path) -> Non
         assert all(abs(row.change_value) < 0.03 for row in others)
 
 
-def _overview(store: Store) -> Sequence[overview.Row]:
+def _overview(store: Store) -> Sequence[overview.SeriesRow]:
     nights = by_night(store.history(TIME.name), store.runs(), TIME)
     found = judge(store)
     by_series = {series: [one for one in found if one.series == series] for series in nights}

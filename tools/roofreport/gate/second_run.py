@@ -62,10 +62,12 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
         new = parse(programs.new, (*programs.flags, filter_of(names)))
         if programs.base:
             # SciPy's statistics take a second to import.
-            from roofreport.compare.abba import Abba, Options
+            from roofreport.compare.abba import Abba, ComparisonOptions
 
             base = parse(programs.base, (*programs.flags, filter_of(names)))
-            options = Options(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
+            options = ComparisonOptions(
+                base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric
+            )
             judgments = {one.name: one for one in Abba(options, say).run()}
             _check_machine(load(abba.output(programs.folder, 0, "pilot")), asked[0].finding)
             answers = [_by_abba(one, judgments.get(one.finding.series.case)) for one in asked]

@@ -28,7 +28,7 @@ CATEGORIES = (
 
 
 @dataclass(frozen=True)
-class Curve:
+class MemoryCurve:
     """Index 0 is before the first event, i + 1 after event i."""
 
     categories: tuple[str, ...]  # the categories that occur
@@ -37,7 +37,7 @@ class Curve:
     peak_at: int  # the first index that has them
 
 
-def curve(snapshot: Snapshot) -> Curve:
+def curve(snapshot: Snapshot) -> MemoryCurve:
     places = {name: place for place, name in enumerate(CATEGORIES)}
     found = sorted({each.category for each in snapshot.allocations}, key=lambda name: (places.get(name, 99), name))
     steps = {name: [0] * (snapshot.events + 1) for name in found}
@@ -48,7 +48,7 @@ def curve(snapshot: Snapshot) -> Curve:
     layers = [tuple(accumulate(steps[name])) for name in found]
     totals = [sum(at) for at in zip(*layers, strict=True)] or [0]
     peak = max(totals)
-    return Curve(tuple(found), tuple(layers), peak, totals.index(peak))
+    return MemoryCurve(tuple(found), tuple(layers), peak, totals.index(peak))
 
 
 def alive(snapshot: Snapshot, at: int) -> list[Allocation]:
@@ -93,7 +93,7 @@ def _labels(names: Sequence[str]) -> tuple[list[str], str]:
     return ["/".join(part for part in one if part not in common) for one in parts], "/".join(common)
 
 
-def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
+def peaks(snapshots: Sequence[Snapshot], curves: Sequence[MemoryCurve]) -> Table:
     """One row per snapshot, each with its own curve."""
     labels, common = _labels([snapshot.case for snapshot in snapshots])
     known = {name for each in curves for name in each.categories}
@@ -116,7 +116,7 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
     return Table(("case", "peak", "peak_mem", "in", *names), tuple(rows), tuple(legend))
 
 
-def largest(snapshot: Snapshot, drawn: Curve, most: int) -> Table:
+def largest(snapshot: Snapshot, drawn: MemoryCurve, most: int) -> Table:
     """The allocations alive at the peak, those of one size, site and category together, the largest first."""
     found = Counter((each.size, each.site, each.category) for each in alive(snapshot, drawn.peak_at))
     rows = [

@@ -31,7 +31,7 @@ def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-class _Row(NamedTuple):
+class _CaseRow(NamedTuple):
     name: str
     family: str
     reason: str  # why it has no figures; empty: it has
@@ -39,10 +39,10 @@ class _Row(NamedTuple):
     cells: list[tuple[str | None, float | None]]
 
 
-def _row(case: Case) -> _Row:
+def _row(case: Case) -> _CaseRow:
     name, family = case.name, case_name.family(case.name)
     if case.state is not State.MEASURED:
-        return _Row(name, family, case.why_not, [])
+        return _CaseRow(name, family, case.why_not, [])
     flops, bytes_ = case.counters.get("FLOP/s"), case.counters.get("bytes/s")
     deviation, roof = case.counters.get("stddev_ms"), case.counters.get("roof")
     samples = case.counters.get("samples")
@@ -57,7 +57,7 @@ def _row(case: Case) -> _Row:
         ("" if roof is None else None, roof),
         ("" if samples is None else f"{samples:.0f}", samples),
     ]
-    return _Row(name, family, "", cells)
+    return _CaseRow(name, family, "", cells)
 
 
 def _picture(chart: Chart) -> Markup:

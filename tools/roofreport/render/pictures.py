@@ -25,7 +25,7 @@ from roofreport import units
 from roofreport.io.profile import Part, Profile
 from roofreport.io.snapshot import Snapshot
 from roofreport.render.chart import Chart, Line, Range, clipped
-from roofreport.render.memory import CATEGORIES, Curve, phase_at
+from roofreport.render.memory import CATEGORIES, MemoryCurve, phase_at
 
 INK, FAINT, BACK = "#1c2430", "#dfe3e8", "#ffffff"
 WIDTH, HEIGHT = 960, 560  # pixels of a single chart
@@ -207,7 +207,7 @@ def _category_color(category: str) -> str:
     return _CATEGORY_COLORS[CATEGORIES.index(category) if category in CATEGORIES else -1]
 
 
-def memory_timeline(snapshot: Snapshot, curve: Curve) -> str:
+def memory_timeline(snapshot: Snapshot, curve: MemoryCurve) -> str:
     """The bytes alive over the events of a snapshot, a layer for each category, with phases as bands, as SVG."""
     count = snapshot.events + 1
     columns = sorted({*range(0, count, -(-count // _MOST_POINTS)), count - 1, curve.peak_at})

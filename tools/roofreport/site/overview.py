@@ -69,7 +69,7 @@ def sparkline(values: Sequence[float | None]) -> Markup:
 
 
 @dataclass(frozen=True)
-class Row:
+class SeriesRow:
     key: str
     case: str
     family: str
@@ -101,7 +101,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Overview:
-    rows: Sequence[Row]
+    rows: Sequence[SeriesRow]
     latest: Run | None  # the first run of the newest night
 
     @property
@@ -137,7 +137,9 @@ def _last_runs(history: Mapping[Series, Sequence[Night]]) -> dict[str, Run]:
     return newest
 
 
-def _row(series: Series, nights: Sequence[Night], findings: Sequence[Finding], metric: Metric, last: Run | None) -> Row:
+def _row(
+    series: Series, nights: Sequence[Night], findings: Sequence[Finding], metric: Metric, last: Run | None
+) -> SeriesRow:
     """`last`: of the newest night of its machine."""
     readings = [night.reading for night in nights]
     young = data.too_young(nights)
@@ -150,7 +152,7 @@ def _row(series: Series, nights: Sequence[Night], findings: Sequence[Finding], m
     if found is data.ENDED and readings:
         since = readings[-1].run
     name = words(series.case)
-    return Row(
+    return SeriesRow(
         key=token(series.key),
         case=name,
         family=words(case_name.family(series.case), 100),

@@ -172,7 +172,7 @@ def _metric(name: str, new: Command) -> Metric:
 
 def _abba(args: argparse.Namespace) -> int:
     # SciPy's statistics take a second to import.
-    from roofreport.compare.abba import Abba, Options
+    from roofreport.compare.abba import Abba, ComparisonOptions
 
     if args.new is None:
         if args.match is None:
@@ -184,7 +184,7 @@ def _abba(args: argparse.Namespace) -> int:
     folder = args.state or _state_folder(args)
     say(f"state: {folder}")
     try:
-        options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
+        options = ComparisonOptions(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
         judgments = Abba(options, say).run()
     except KeyboardInterrupt:
         say("interrupted; repeat the command to continue")
