@@ -86,6 +86,13 @@ def test_wrapper_from_elsewhere_and_by_a_link(tmp_path: Path) -> None:
         assert f"usage: tools/{study}" in _run(_TOOLS / study, "--help").stdout
 
 
+def test_the_links_to_in_venv_are_the_tools_that_it_names() -> None:
+    links = sorted(path.name for path in _TOOLS.iterdir() if path.is_symlink())
+    assert ", ".join(links) in (_TOOLS / "in_venv").read_text()
+    for name in links:
+        assert (_TOOLS / f"{name}.py").exists() or (_TOOLS / f"roofreport/studies/{name}.py").exists()
+
+
 def test_wrapper_without_environment_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     for name, first in (("report", "table"), ("error_rate", "simulate")):
