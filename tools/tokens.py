@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text to token ids and back, by the tokenizer of a Hugging Face checkpoint: see tools/tokens."""
+"""Text to token ids and back, by the tokenizer of a Hugging Face checkpoint (its tokenizer.json).
+
+tools/tokens encode FOLDER [TEXT...]   prints ids separated by commas; without TEXT it reads standard input
+       encode --lines FOLDER           the same of every line of it, as a line
+tools/tokens decode FOLDER [IDS]       prints the text of "1,2,3"; without IDS it reads lines of standard input,
+                                       also those of roofbench --tokens_out
+"""
 
 from __future__ import annotations
 
@@ -85,7 +91,9 @@ def given(words: list[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="tools/tokens", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="tools/tokens", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("direction", choices=("encode", "decode"))
     parser.add_argument("--lines", action="store_true", help="encode: print one line of ids for each line of text")
     parser.add_argument("folder", type=Path)

@@ -126,8 +126,8 @@ def test_modules_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
             f"open({str(tmp_path / 'planted')!r}, 'w').close()\nraise SystemExit(7)\n"
         )
     environment = {**os.environ, "ROOFBENCH_PEERS_PYTHON": str(ROOT / ".venv/bin/python"), "PYTHONPATH": str(tmp_path)}
-    result = ROOT / "results" / "epyc-2-cores" / "2026-11-23.json"
-    helps = ("study error_rate", "peers", "published", "profile", "tokens", "generate_docs", "gpu_check")
+    result = ROOT / "results" / "epyc-zen4-2-cores.jsonl"
+    helps = ("error_rate", "peers", "published", "nsys", "tokens", "generate_docs", "gpu_check")
     for tool in (f"report table {result}", *(f"{name} --help" for name in helps)):
         command: list[str | Path] = [ROOT / "tools" / tool.split()[0], *tool.split()[1:]]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)

@@ -17,8 +17,7 @@ from built_program import PROGRAM, ROOT
 
 # Commands that other tests run: they build, install, need a network, or are about a program of the reader's own.
 ELSEWHERE = {
-    "tools/report bisect v1.2 HEAD --filter='softmax/.*bf16/d:4096'": "tests/roofreport/bisect/test_bisect.py",
-    "tools/study simulated_year": "tests/roofreport/studies/test_simulated_year.py",
+    "tools/simulated_year": "tests/roofreport/studies/test_simulated_year.py",
     "tools/bench": "tests/tools/test_bench.py",
     "tools/test": ".ci/run",
     "tools/test -R benchmarks": ".ci/run",
@@ -78,8 +77,8 @@ SMALLER = (
     (r"^tools/report abba", "--pairs=2 --max-time=0.01 --budget=60min"),  # a busy machine needs more than it says
     (r"^tools/report (abba|spread --run)", "--flag=--axis=softmax.rows=64"),
     (r"^tools/report spread --run", "--flag=--benchmark_min_time=3x"),
-    (r"^tools/study error_rate simulate", "--pools=2"),
-    (r"^tools/profile .*train_step", f"{TINY_STEP} --roofs=off"),
+    (r"^tools/error_rate simulate", "--pools=2"),
+    (r"^tools/nsys .*train_step", f"{TINY_STEP} --roofs=off"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),
@@ -89,8 +88,11 @@ SMALLER = (
     (r"^\S*roofbench --ranks=1,2,4 .*bucketed", "--ranks=1,2"),
 )
 
+# Blocks of bash are scripts as a whole, which other tests run.
+SCRIPTS = {"docs/gate.md": "tests/roofreport/compare/test_bisect.py"}
+
 # Exit statuses other than 0. Whether the machine was disturbed between two runs is not the command's fault.
-STATUSES = {"tools/report compare": {0, 1}, "tools/report abba": {0, 1}, "tools/gpu_check": {2}}
+STATUSES = {"tools/report compare": {0, 1}, "tools/report abba": {0, 1, 125}, "tools/gpu_check": {2}}
 
 PROGRAMS = re.compile(
     r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3?|pip|pytest|roofreport|\.venv/bin/python|cmake|ctest|nsys) ",
@@ -130,7 +132,7 @@ def smaller(command: str) -> str:
 @pytest.fixture
 def reader(tmp_path: Path) -> Path:
     """A folder in which the commands run as in the repository's root, with what their reader brings."""
-    for name in ("build", "tools", ".venv"):
+    for name in ("build", "docs", "tools", ".venv"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name in ("old", "new"):
         (tmp_path / name / "bin").mkdir(parents=True)
@@ -188,13 +190,14 @@ def test_no_command_hides_from_the_test(page: Path) -> None:
     for language in SILENT:
         for block in documents.blocks(page, language):
             assert not PROGRAMS.search(block), f"a command in a block of {language}; make the block sh"
-    assert len(documents.blocks(page)) == sum(len(documents.blocks(page, name)) for name in ("sh", *SILENT))
+    assert len(documents.blocks(page)) == sum(len(documents.blocks(page, name)) for name in ("sh", "bash", *SILENT))
+    assert len(documents.blocks(page, "bash")) == (page_name(page) in SCRIPTS)
 
 
 def test_commands_of_other_tests_are_in_the_pages() -> None:
     every = {command for page in documents.PAGES for command in documents.commands(page)}
     assert set(ELSEWHERE) <= every
-    for test in ELSEWHERE.values():
+    for test in (*ELSEWHERE.values(), *SCRIPTS.values()):
         assert (ROOT / test).exists(), test
 
 

@@ -16,7 +16,7 @@ import builders
 import pytest
 from roofreport import files
 from roofreport.cli import main
-from roofreport.compare import abba, state
+from roofreport.compare import abba, saved_state
 from roofreport.errors import UnusableInputError
 from roofreport.verbs.common import append_lines
 
@@ -116,9 +116,9 @@ def test_the_state_of_abba_follows_no_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "state.json.part").symlink_to(victim)
-    state.save(tmp_path / "state.json", abba.State("key", [], 1.0))
+    saved_state.save(tmp_path / "state.json", abba.ComparisonState("key", [], 1.0))
     assert victim.read_text() == "precious"
-    assert state.restore(tmp_path / "state.json", abba.State) is not None
+    assert saved_state.restore(tmp_path / "state.json", abba.ComparisonState) is not None
 
 
 def test_names_differ_and_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

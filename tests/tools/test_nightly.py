@@ -22,7 +22,7 @@ import pytest
 from builders import TIMES, header, journal_text, line, scaled, write_json
 from machine import Machine
 from nightly_runs.__main__ import main, markdown
-from nightly_runs.chain import Outcome
+from nightly_runs.chain import StepOutcome
 from nightly_runs.config import read
 from nightly_runs.folders import NightlyRun
 from roofreport.errors import UnusableInputError
@@ -452,7 +452,7 @@ def test_the_example_is_a_configuration_with_every_setting(
 
 def test_the_summary_escapes_untrusted_text(tmp_path: Path) -> None:
     run = NightlyRun(tmp_path / "2026-01-01T000000Z")
-    text = markdown(run, [Outcome("add", "failed", "a|b <img src=x> [x](y) `c`\x1b[2J\n# d")])
+    text = markdown(run, [StepOutcome("add", "failed", "a|b <img src=x> [x](y) `c`\x1b[2J\n# d")])
     row = next(line for line in text.splitlines() if line.startswith("| add"))
     assert all(escaped in row for escaped in ("\\|", "\\<img", "\\`c\\`"))
     assert "\x1b" not in text

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from published_runs import EXPERIMENTS, main
+from published import EXPERIMENTS, main
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = '#!/bin/sh\necho "$(basename "$0") $*" >>{log}\nexit {status}\n'

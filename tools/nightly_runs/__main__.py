@@ -17,7 +17,7 @@ from roofreport.text import printable
 from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, EXIT_UNUSABLE, append_lines, day
 
 from nightly_runs import config as configs
-from nightly_runs.chain import ALARM, FAILED, OK, Chain, InterruptedRunError, Outcome
+from nightly_runs.chain import ALARM, FAILED, OK, Chain, InterruptedRunError, StepOutcome
 from nightly_runs.folders import NightlyRun, start
 
 EPILOG = """
@@ -33,7 +33,7 @@ _LARGEST = 900_000  # a job summary of GitHub may have 1 MiB
 _PLAIN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#!&"})
 
 
-def markdown(run: NightlyRun, outcomes: Sequence[Outcome]) -> str:
+def markdown(run: NightlyRun, outcomes: Sequence[StepOutcome]) -> str:
     """The steps, and the gate's findings."""
     failed = [outcome.step for outcome in outcomes if outcome.state == FAILED]
     lines = [f"## Nightly run of {run.started:%Y-%m-%d %H:%M} UTC", ""]

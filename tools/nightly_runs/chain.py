@@ -16,7 +16,7 @@ from typing import Any
 
 from roofreport import files
 from roofreport.history.records import MAKING_CASES
-from roofreport.place import root
+from roofreport.project_folder import root
 from roofreport.terminal import say
 from roofreport.text import printable
 
@@ -87,7 +87,7 @@ def execute(command: Sequence[str], log: Path) -> int:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     step: str
     state: str
     reason: str = ""
@@ -100,7 +100,7 @@ class Outcome:
 class Chain:
     config: Config
     current: NightlyRun
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StepOutcome] = field(default_factory=list)
 
     def run(self) -> None:
         self._step("build", self._build)
@@ -124,14 +124,14 @@ class Chain:
     def _step(self, name: str, work: Callable[[], tuple[str, str]], needs: Sequence[str] = ()) -> None:
         missing = [step for step in needs if self._state(step) in (FAILED, SKIPPED)]
         if missing:
-            outcome = Outcome(name, SKIPPED, f"because of {missing[0]}")
+            outcome = StepOutcome(name, SKIPPED, f"because of {missing[0]}")
         else:
             say(f"== {name}")
             try:
                 state, reason = work()
             except OSError as error:
                 state, reason = FAILED, f"{error.filename or self.current.folder}: {files.reason(error)}"
-            outcome = Outcome(name, state, reason)
+            outcome = StepOutcome(name, state, reason)
         self.outcomes.append(outcome)
         if outcome.state != OK:
             say(f"== {outcome}")

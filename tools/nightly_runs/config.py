@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from roofreport.errors import UnusableInputError
-from roofreport.place import root
+from roofreport.project_folder import root
 from roofreport.text import printable
 from roofreport.verbs.common import STORE_VARIABLE
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 
-from roofreport.ending import UNUSABLE, ended
+from roofreport.exit_status import UNUSABLE, ended
 from roofreport.terminal import say
 from roofreport.text import printable
 
@@ -31,14 +31,17 @@ VERBS = {
     "memory": ("recordings", "the memory of a case by category, from the folders of --memory_snapshot"),
     "roofline": ("results", "the run's cases under the measured and the datasheet roofs"),
     "gate": ("gate", "slowdowns in the newest nightly run of a history, or in a result"),
-    "bisect": ("comparisons", "finds the commit that made a case slower"),
     "accept": ("gate", "ends an alarm of the gate by accepting the new level of a series"),
     "history": ("history", "keeps runs in a database: add, list, show, prune, export, verify, migrate"),
     "site": ("history", "a history as a folder of pages for a browser"),
 }
 
 # Former names, and what replaces them.
-_REPLACED = {"repeat": "spread --run=PROGRAM", "samples": "spread --samples JOURNAL"}
+_REPLACED = {
+    "repeat": "spread --run=PROGRAM",
+    "samples": "spread --samples JOURNAL",
+    "bisect": "abba, in git bisect run (docs/gate.md)",
+}
 
 _EPILOG = """
 examples:
@@ -49,7 +52,7 @@ examples:
   tools/report scaling run.json --svg=scaling.svg
   tools/report roofline run.json --html=roofline.html
 
-exit status: 0 fine, 1 something is slower or failed, 2 unusable input
+exit status: 0 fine, 1 something is slower or failed, 2 unusable input (abba: 125)
 """
 
 
@@ -65,10 +68,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
+    unusable = UNUSABLE
+
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         # The text may quote an argument with arbitrary characters.
-        self.exit(UNUSABLE, f"{self.prog}: {printable(message, 500)}\n")
+        self.exit(self.unusable, f"{self.prog}: {printable(message, 500)}\n")
 
 
 def parser(program: str, chosen: str) -> argparse.ArgumentParser:
@@ -78,9 +83,10 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     for name, (module, text) in VERBS.items():
         verb = verbs.add_parser(name, help=text, description=text, formatter_class=_Help)
         if name == chosen:
-            verb.epilog, add_arguments, run = import_module(f"roofreport.verbs.{module}").VERBS[name]
-            add_arguments(verb)
-            verb.set_defaults(run=run)
+            made = import_module(f"roofreport.verbs.{module}").VERBS[name]
+            verb.epilog, verb.unusable = made.epilog, made.unusable
+            made.add_arguments(verb)
+            verb.set_defaults(run=made.run, unusable=made.unusable)
     return top
 
 
@@ -92,4 +98,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{program}: {given[0]} is now: {program} {_REPLACED[given[0]]}")
         return UNUSABLE
     args = parser(program, given[0] if given else "").parse_args(given)
-    return ended(program, lambda: int(args.run(args)))
+    return ended(program, lambda: int(args.run(args)), args.unusable)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from roofreport.errors import UnusableInputError
-from roofreport.text import printable
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -119,7 +118,7 @@ def explained(what: str) -> Iterator[None]:
 
 def writing_to(path: Path) -> AbstractContextManager[None]:
     """explained(), for a block that writes `path`."""
-    return explained(f"cannot write {printable(str(path))}")
+    return explained(f"cannot write {path}")
 
 
 def private_folder(path: Path) -> None:

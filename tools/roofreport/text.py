@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Untrusted text, made safe for its reader: a terminal, a line of a table, a spreadsheet."""
+"""Untrusted text, made safe for its reader: a terminal, a line of a table, a spreadsheet.
+
+Text becomes inert where it enters: in the loader of results, the history, the readers of other files, the arguments,
+the output of programs, and the text of an error. Tables, pictures and pages show it as it is.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,18 @@ def escaped(text: str) -> str:
     return text if text.isprintable() else text.translate(_LINES)
 
 
+def inert(text: str) -> str:
+    """`text` on one line, with every character that a terminal could act on escaped: for what comes from outside."""
+    return text if text.isprintable() else text.translate(_LINE)
+
+
+def shortened(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def printable(text: str, limit: int = 200) -> str:
-    """`text` on one line, cut to `limit` characters, with characters that a terminal could act on escaped."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return cut if cut.isprintable() else cut.translate(_LINE)
+    """What comes from outside, in a message."""
+    return inert(shortened(text, limit))
 
 
 def spreadsheet(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import fake_roofbench
@@ -14,6 +15,8 @@ from roofreport.compare import axes, command
 from roofreport.errors import UnusableInputError
 from roofreport.stats import sequential
 from roofreport.verbs.common import seconds
+
+UNJUDGED = 125  # what git bisect run takes for a commit that it has to pass over
 
 _CASES = "a/n:1:1.0,b/n:1:5.0,c/n:1:0.2"
 _QUIET = "--flag=--noise=0.002"
@@ -56,9 +59,9 @@ def test_processes_take_turns(program: str, tmp_path: Path, report: Report) -> N
         ("", "--slow=b/n:1", 1, "SAME SLOWER SAME", "+3"),
         ("", "--factor=0.8", 0, "FASTER FASTER FASTER", "3 FASTER (time"),
         ("", "--fail=a/n:1", 1, "FAILED SAME SAME", "new: failed"),
-        ("--skip=a/n:1", "", 0, "MISSING SAME SAME", "base: skipped"),
+        ("--skip=a/n:1", "", UNJUDGED, "MISSING SAME SAME", "base: skipped"),
         ("", "--crash", 1, "FAILED FAILED FAILED", "SIGSEGV"),
-        ("", "--metric=ttft_ms", 0, "MISSING MISSING MISSING", "no ttft_ms"),
+        ("", "--metric=ttft_ms", UNJUDGED, "MISSING MISSING MISSING", "no ttft_ms"),
     ],
 )
 def test_verdicts(
@@ -75,8 +78,9 @@ def test_verdicts(
 
 def test_shares_of_the_roof_decide_where_memory_changes(program: str, tmp_path: Path, report: Report) -> None:
     unsteady = f"{program} --memory=0.4"
-    assert "3 AMBIGUOUS (time" in _abba(report, unsteady, f"{unsteady} --factor=0.9", tmp_path / "time")
-    out = _abba(report, unsteady, f"{unsteady} --factor=0.9", tmp_path / "roof", "--metric=roof")
+    both = unsteady, f"{unsteady} --factor=0.9"
+    assert "3 AMBIGUOUS (time" in _abba(report, *both, tmp_path / "time", status=UNJUDGED)
+    out = _abba(report, *both, tmp_path / "roof", "--metric=roof")
     assert "3 FASTER (roof" in out
     assert "+11." in out
     slower = _abba(report, unsteady, f"{unsteady} --factor=1.1", tmp_path / "slower", "--metric=roof", status=1)
@@ -109,13 +113,14 @@ def test_state_of_another_comparison_is_refused(program: str, tmp_path: Path, re
     _abba(report, program, program, state, "--filter=a/")
     whole = (state / "state.json").read_text()
     other = (program, f"{program} --factor=2", state, "--filter=a/")
-    _abba(report, *other, status=2)
+    _abba(report, *other, status=UNJUDGED)
     assert "another comparison" in report.error
     for key, value in (("max_time", "long"), ("closed", {"a/n:1": ["ODD", ""]}), ("cases", []), ("more", 1)):
         (state / "state.json").write_text(json.dumps(json.loads(whole) | {key: value}))
-        _abba(report, *other, status=2)
+        _abba(report, *other, status=UNJUDGED)
         assert "is damaged" in report.error
-    _abba(report, *other, "--restart", status=1)
+    shutil.rmtree(state)
+    _abba(report, *other, status=1)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_state_of_another_comparison_is_refused(program: str, tmp_path: Path, re
         (
             _THEIRS_AND_OURS,
             "--match=impl:x=impl:y",
-            0,
+            UNJUDGED,
             {"f/n:1": "FASTER", "f/n:2": "SAME", "f/n:3": "MISSING", "f/n:4": "NEW"},
         ),
         (_THEIRS_AND_OURS, "--match=impl:y=impl:x --filter=n:[12]", 1, {"f/n:1": "SLOWER", "f/n:2": "SAME"}),
@@ -137,7 +142,7 @@ def test_state_of_another_comparison_is_refused(program: str, tmp_path: Path, re
         (
             _THEIRS_AND_OURS,
             "--match=impl:x=impl:y --filter=n:[12] --flag=--skip=f/impl:x/n:1",
-            0,
+            UNJUDGED,
             {"f/n:1": "MISSING", "f/n:2": "SAME"},
         ),
         (
@@ -194,7 +199,8 @@ def test_a_process_that_ends_without_a_result_is_named_with_its_last_words(
     other = fake_roofbench.script(tmp_path / "other", _CASES, tmp_path / "runs", before=ends)
     said = f"process {side} of pair 2: {how}"
     if side == "A":
-        assert said in report.refused("abba", other, program, f"--state={tmp_path / 'state'}", "--budget=60min")
+        state = f"--state={tmp_path / 'state'}"
+        assert said in report.refused("abba", other, program, state, "--budget=60min", status=UNJUDGED)
     else:
         out = _abba(report, program, other, tmp_path / "state", _QUIET, status=1)
         assert f"new: {said}" in out and "3 FAILED" in out
@@ -223,7 +229,7 @@ def test_a_failure_that_happens_once_is_run_again(program: str, tmp_path: Path, 
 )
 def test_refusals(arguments: str, said: str, program: str, tmp_path: Path, report: Report) -> None:
     given = [word.replace("BIN", program).replace("|", " ") for word in arguments.split()]
-    assert said in report.refused("abba", *given, f"--state={tmp_path / 'state'}")
+    assert said in report.refused("abba", *given, f"--state={tmp_path / 'state'}", status=UNJUDGED)
 
 
 def test_a_metric_of_the_programs_own(tmp_path: Path, report: Report) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from roofreport.gate import standing
+from roofreport.gate import series_state
 from roofreport.io.contract import TIME, Better, Metric
 
 
@@ -37,33 +37,33 @@ def _disturbed() -> np.ndarray:
     ],
 )
 def test_levels_are_found_where_they_begin(values: np.ndarray, expected: list[int]) -> None:
-    found = standing.change_points(values.tolist())
+    found = series_state.change_points(values.tolist())
     assert len(found) == len(expected)
     assert np.allclose(found, expected, atol=1)
 
 
 def test_noise_has_few_levels() -> None:
-    found = [standing.change_points(_noise(120, seed).tolist()) for seed in range(50)]
+    found = [series_state.change_points(_noise(120, seed).tolist()) for seed in range(50)]
     assert sum(map(bool, found)) <= 2
 
 
 def test_a_fence_is_not_narrower_than_what_matters() -> None:
-    quiet = standing.fence_around([0.0] * 20, TIME)
+    quiet = series_state.fence_around([0.0] * 20, TIME)
     assert quiet is not None
     assert quiet.near >= TIME.practical
-    assert standing.fence_around([0.0] * (standing.FEWEST_NIGHTS - 1), TIME) is None
-    exact = standing.fence_around([0.0] * 20, Metric("peak_mem", "B", Better.LOWER, 0.02, noisy=False))
+    assert series_state.fence_around([0.0] * (series_state.FEWEST_NIGHTS - 1), TIME) is None
+    exact = series_state.fence_around([0.0] * 20, Metric("peak_mem", "B", Better.LOWER, 0.02, noisy=False))
     assert exact is not None
     assert exact.near == pytest.approx(np.log(1.02))
 
 
 def test_a_fence_is_as_wide_as_nights_scatter() -> None:
     values = np.random.default_rng(2).normal(0, 0.05, 20)
-    found = standing.fence_around(values, TIME)
+    found = series_state.fence_around(values, TIME)
     assert found is not None
     assert found.far == pytest.approx(4 * 1.4826 * np.median(np.abs(values - np.median(values))))
     values[:3] = 9.0  # disturbed nightly runs
-    wild = standing.fence_around(values, TIME)
+    wild = series_state.fence_around(values, TIME)
     assert wild is not None
     assert wild.far < 3 * found.far
 
@@ -72,7 +72,7 @@ def test_a_drift_has_the_number_of_its_nightly_run() -> None:
     """Although earlier runs are not accepted, and one measured nothing."""
     logs = _step(95, 0.05)
     logs[60] = np.nan
-    stands = standing.standing_of(standing.History(np.arange(120), logs, np.empty((120, 0)), accepted=40), TIME)
+    stands = series_state.state_of(series_state.History(np.arange(120), logs, np.empty((120, 0)), accepted=40), TIME)
     assert stands is not None
     assert stands.since is not None
     assert abs(stands.since - 95) <= 1

@@ -45,6 +45,8 @@ HOSTILE = [
     "<svg onload=alert(1)>/n:1",
     "<svg></svg><meta http-equiv=refresh content='0;url=about:blank#gone'>/n:1",
 ]
+# Text that acts on a terminal or on the lines around it.
+ACTING = ["a\x1b[31mb", "a\u202eb", "a\rb", "a\nb", "a\0b", "a\ud800b", "a\ufffeb", "a\u2028b"]
 
 
 def counters(name: str, milliseconds: float) -> dict[str, float]:

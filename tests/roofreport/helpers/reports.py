@@ -25,9 +25,9 @@ class Report:
         self.error = seen.err
         return seen.out
 
-    def refused(self, *arguments: object) -> str:
+    def refused(self, *arguments: object, status: int = 2) -> str:
         """The reason."""
-        self(*arguments, status=2)
+        self(*arguments, status=status)
         return self.error
 
     def rows(self, *arguments: object) -> list[dict[str, str]]:

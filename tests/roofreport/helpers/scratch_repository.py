@@ -10,15 +10,20 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 CASE = "hash/bytes:1000000"
-# The build of a commit: a script that starts its program with the commit's own work.
-BUILD = 'test ! -e broken && cp program work "$ROOFBENCH_PREFIX"'
-PROGRAM = "program"
+# In place of cmake: builds a script that starts its program with the commit's own work.
+_CMAKE = """#!/bin/sh
+case $1 in
+  --preset) test ! -e broken ;;
+  --build) mkdir -p build/release/bin && cp work build/release/bin && cp program build/release/bin/roofbench ;;
+  --install) mkdir -p "$4" && cp -r "$2/bin" "$4" ;;
+esac
+"""
 
 
 @dataclass(frozen=True)
 class Scratch:
     path: Path
-    commits: list[str]  # oldest first; the one before them is "good"
+    commits: list[str]  # oldest first, on the branch main; the one before them has the tag "v1.2"
     planted: str
 
 
@@ -29,16 +34,23 @@ def git(path: Path, *arguments: str, given: str | None = None) -> str:
     return subprocess.run(command, input=given, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def cmake(folder: Path) -> None:
+    """Puts a stand-in for cmake into `folder`."""
+    folder.mkdir()
+    (folder / "cmake").write_text(_CMAKE)
+    (folder / "cmake").chmod(0o755)
+
+
 def make(path: Path, count: int, plant: int, broken: int | None, starter: str, slow: str = "1.1") -> Scratch:
     """`count` commits after the good one; from number `plant` on, the file work contains `slow` in place of 1."""
     path.mkdir()
-    git(path, "init", "--quiet")
-    (path / PROGRAM).write_text(starter)
-    (path / PROGRAM).chmod(0o755)
+    git(path, "init", "--quiet", "--initial-branch=main")
+    (path / "program").write_text(starter)
+    (path / "program").chmod(0o755)
     (path / "work").write_text("1\n")
     git(path, "add", ".")
     git(path, "commit", "--quiet", "-m", "Begin")
-    git(path, "tag", "good")
+    git(path, "tag", "v1.2")
     commits = []
     for number in range(count):
         (path / "notes").write_text(f"{number}\n")

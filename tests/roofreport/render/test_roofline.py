@@ -54,12 +54,11 @@ def test_marks_lie_where_they_belong(tmp_path: Path) -> None:
 def test_files(tmp_path: Path) -> None:
     _result(tmp_path)
     out = tmp_path / "out"
-    arguments = [f"--{kind}={out}.{kind}" for kind in ("html", "svg", "png")]
+    arguments = [f"--{kind}={out}.{kind}" for kind in ("html", "svg")]
     assert main(["roofline", str(tmp_path / "run.json"), *arguments]) == 0
     svg = ET.fromstring(out.with_suffix(".svg").read_text())
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert not [one for one in svg.iter() if one.tag.endswith("script")]
-    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert main(["roofline", str(tmp_path / "run.json")]) == 2
 
 

@@ -64,12 +64,11 @@ def test_a_picture_says_batch_and_shares_of_each_point(tmp_path: Path) -> None:
     rows = [_decode(batch, step) for batch, step in STEPS.items()]
     rows += [_decode(batch, 2 * step, "decode/model:m/precision:<b>") for batch, step in STEPS.items()]
     result = builders.write_json(tmp_path / "run.json", rows)
-    assert main(["serving", str(result), f"--svg={tmp_path}/s.svg", f"--png={tmp_path}/s.png"]) == 0
+    assert main(["serving", str(result), f"--svg={tmp_path}/s.svg"]) == 0
     picture = (tmp_path / "s.svg").read_text()
     for text in ("batch 8, 400 tokens/s, 20 ms, roof 50 %, MBU 25 %", ">4 (50 %) knee<", ">16 (50 %)<"):
         assert text in picture
     assert "<b>" not in picture
-    assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

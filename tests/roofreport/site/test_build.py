@@ -22,7 +22,8 @@ from roofreport.io.contract import TIME, Better, Metric, packaged
 from roofreport.io.result import State
 from roofreport.site import build, data, overview
 from roofreport.site.data import number, script_text, token
-from roofreport.site.nights import by_night
+from roofreport.site.nights import Night, by_night
+from scratch_repository import git
 
 _CALL = re.compile(r"received\((\"[^\"]+\"),(.*)\);\n", re.ASCII | re.DOTALL)
 
@@ -140,7 +141,7 @@ def test_a_step_up_is_found_in_the_processes_of_its_night(tmp_path: Path) -> Non
         assert all(abs(row.change_value) < 0.03 for row in others)
 
 
-def _overview(store: Store) -> Sequence[overview.Row]:
+def _overview(store: Store) -> Sequence[overview.SeriesRow]:
     nights = by_night(store.history(TIME.name), store.runs(), TIME)
     found = judge(store)
     by_series = {series: [one for one in found if one.series == series] for series in nights}
@@ -223,13 +224,22 @@ def test_many_runs_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(shared) == 6
 
 
+def _nights(values: Sequence[float | None]) -> list[Night]:
+    readings = [_reading(night, 0, value) for night, value in enumerate(values)]
+    first = readings[0].run
+    series = Series("a", TIME.name, first.machine, first.toolchain)
+    return by_night({series: readings}, [one.run for one in readings], TIME)[series]
+
+
 def test_levels_are_where_a_series_changed() -> None:
     values: list[float | None] = [1.0 + 0.001 * (i % 5) for i in range(30)]
     values += [None, math.inf, *(1.2 + 0.001 * (i % 5) for i in range(30))]
-    first, second = data.levels_of(values, TIME)
+    nights = _nights(values)
+    assert [one.level for one in nights] == [0] * 30 + [None] * 2 + [1] * 30
+    first, second = data.levels_of(values, nights, TIME)
     assert (first.first, first.last, second.first, second.last) == (0, 29, 32, 61)
     assert first.low < 1.0 < first.middle < first.high < 1.2 < second.middle
-    assert data.levels_of([None], TIME) == []
+    assert data.levels_of([None], _nights([None]), TIME) == []
 
 
 def test_a_histogram_holds_every_sample() -> None:
@@ -286,3 +296,20 @@ def test_data_is_what_json_knows() -> None:
         script_text("a", math.nan)
     assert [number(value) for value in (math.inf, math.nan, 1e200, None)] == [None] * 4
     assert number(1234567.0) == 1234570 and number(0.123456789) == 0.123457
+
+
+def test_a_signed_commit_is_one_commit(tmp_path: Path) -> None:
+    """Where the user's settings show signatures, of which the branch says what it wants."""
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Change 0")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Change 1")
+    plain = git(tmp_path, "cat-file", "commit", "HEAD")
+    signed = re.sub("(?m)^(committer .*)$", r"\1\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x", plain, count=1)
+    written = git(tmp_path, "hash-object", "-t", "commit", "-w", "--stdin", given=f"{signed}\n")
+    git(tmp_path, "reset", "--quiet", "--hard", written)
+    speaker = tmp_path / "gpg"
+    speaker.write_text("#!/bin/sh\necho good: no, bad >&2\n")
+    speaker.chmod(0o755)
+    for name, value in (("log.showSignature", "true"), ("gpg.program", speaker)):
+        git(tmp_path, "config", name, str(value))
+    assert [subject for _, subject in data.commit_log(tmp_path)] == ["Change 1", "Change 0"]

@@ -85,7 +85,7 @@ def test_one_changed_case_among_many_is_found() -> None:
 
 
 def test_rates_on_synthetic_noise() -> None:
-    """The promises of the rule, on the noise that it was chosen on: a tenth of tools/study error_rate simulate."""
+    """The promises of the rule, on the noise that it was chosen on: a tenth of tools/error_rate simulate."""
     random = np.random.default_rng(1)
     pools = [simulated_pool(random, 42, 7.0) for _ in range(20)]
     called = {new: float(np.mean(error_rate.rates(pools, base, new, 42).called)) for base, new in error_rate.PAIRS}

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from roofreport.gate import standing
-from roofreport.gate.standing import Standing
+from roofreport.gate import series_state
+from roofreport.gate.series_state import SeriesState
 from roofreport.stats.verdict import Verdict
 from roofreport.studies import noise, simulated_year
 from roofreport.studies.noise import Year
@@ -41,14 +41,14 @@ def test_the_targets_are_met(made: Year, faults: list[list[Fault]]) -> None:
 
 @pytest.mark.nightly
 def test_a_wide_fence_finds_too_little(made: Year, faults: list[list[Fault]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "NEAR", 12.0)
-    monkeypatch.setattr(standing, "PENALTY", 1e9)
+    monkeypatch.setattr(series_state, "NEAR", 12.0)
+    monkeypatch.setattr(series_state, "PENALTY", 1e9)
     assert not is_met(_gated(made, faults), SERIES)
 
 
 @pytest.mark.nightly
 def test_a_gate_without_a_second_run_raises_false_alarms(made: Year, faults: list[list[Fault]]) -> None:
-    def always(stands: Standing, conditions: Conditions) -> bool:
+    def always(stands: SeriesState, conditions: Conditions) -> bool:
         return stands.excess > stands.fence.near
 
     tally = _gated(made, faults, always)
@@ -70,9 +70,9 @@ def test_nothing_is_known_of_later_nights() -> None:
     other.log_rates[last:] *= 3.0
     heard = []
     for one in (made, other):
-        said: list[Standing] = []
+        said: list[SeriesState] = []
 
-        def listen(stands: Standing, conditions: Conditions, said: list[Standing] = said) -> bool:
+        def listen(stands: SeriesState, conditions: Conditions, said: list[SeriesState] = said) -> bool:
             said.append(stands)
             return False
 

@@ -32,18 +32,25 @@ def test_help_has_examples_and_fits_the_terminal(
     assert not [line for line in out.splitlines() if len(line) > 80]
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["table"], ["table", "--\x1b[2J"]])
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [([], 2), (["nonsense"], 2), (["table"], 2), (["table", "--\x1b[2J"], 2), (["abba", "--\x1b[2J"], 125)],
+)
+def test_wrong_usage(arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
-    assert end.value.code == 2
+    assert end.value.code == status
     error = capsys.readouterr().err
     assert error
     assert "\x1b" not in error
 
 
 def test_former_verbs_name_the_present_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for former, now in (("repeat", "spread --run=PROGRAM"), ("samples", "spread --samples JOURNAL")):
+    for former, now in (
+        ("repeat", "spread --run=PROGRAM"),
+        ("samples", "spread --samples JOURNAL"),
+        ("bisect", "abba, in git bisect run (docs/gate.md)"),
+    ):
         assert main([former, "x"]) == 2
         error = capsys.readouterr().err
         assert error == f"tools/report: {former} is now: tools/report {now}\n"
@@ -54,7 +61,6 @@ def test_former_verbs_name_the_present_one(capsys: pytest.CaptureFixture[str]) -
     [
         ("abba a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
         ("spread --run=a --benchmark_filter=x --keep=folder", "filter state"),
-        ("bisect a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
         ("gate a --keep=folder", "state"),
     ],
 )
@@ -76,15 +82,20 @@ def test_wrapper_from_elsewhere_and_by_a_link(tmp_path: Path) -> None:
     done = _run(link, "table", result)
     assert done.returncode == 0, done.stderr
     assert builders.MATMUL in done.stdout
-    assert _run(_TOOLS / "study", "error_rate", "--help").returncode == 0
-    assert "simulated_year" in _run(_TOOLS / "study", "--help").stdout
-    assert "unknown study" in _run(_TOOLS / "study", "table").stderr
+    for study in ("error_rate", "simulated_year"):
+        assert f"usage: tools/{study}" in _run(_TOOLS / study, "--help").stdout
+
+
+def test_the_links_to_in_venv_are_the_tools_that_it_names() -> None:
+    links = sorted(path.name for path in _TOOLS.iterdir() if path.is_symlink())
+    assert ", ".join(links) in (_TOOLS / "in_venv").read_text()
+    for name in links:
+        assert (_TOOLS / f"{name}.py").exists() or (_TOOLS / f"roofreport/studies/{name}.py").exists()
 
 
 def test_wrapper_without_environment_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
-    shutil.copy(_TOOLS / "isolated", tmp_path / "tools")
-    for name, first in (("report", "table"), ("study", "error_rate")):
+    for name, first in (("report", "table"), ("error_rate", "simulate")):
         copy = tmp_path / "tools" / name
         shutil.copy(_TOOLS / name, copy)
         done = _run(copy, first, "x")

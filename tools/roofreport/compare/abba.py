@@ -13,18 +13,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roofreport import units
-from roofreport.compare import state as states
+from roofreport.compare import saved_state
 from roofreport.compare.axes import Match
 from roofreport.compare.command import Command, Finished, run, sampling_flags
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load
-from roofreport.io.result import Case, Result, differences
-from roofreport.io.result import State as CaseState
+from roofreport.io.result import Case, Result, State, differences
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Judgment, Verdict
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _FILE = "state.json"
 
@@ -38,7 +37,7 @@ class Pair:
 
 
 @dataclass
-class State:
+class ComparisonState:
     """`key` identifies the comparison."""
 
     key: str
@@ -69,7 +68,7 @@ AGAIN = "-again"  # of a second process for cases that the first did not measure
 
 
 @dataclass(frozen=True)
-class Options:
+class ComparisonOptions:
     base: Command
     new: Command
     budget: float  # seconds
@@ -83,7 +82,7 @@ class Options:
 class Abba:
     """One comparison, begun or resumed."""
 
-    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(self, options: ComparisonOptions, say: Callable[[str], None]) -> None:
         self._options = options
         self._say = say
         self._file = options.folder / _FILE
@@ -106,10 +105,14 @@ class Abba:
         self._first: Result | None = None
 
     def run(self) -> list[Judgment]:
-        question = "comparison (other programs, flags, cases or budget)"
-        state = states.restore_own(self._file, State, self._key, question)
+        state = saved_state.restore(self._file, ComparisonState)
         if state is None:
             state = self._begin()
+        elif state.key != self._key:
+            raise UnusableInputError(
+                f"{self._options.folder} holds another comparison (other programs, flags, cases or budget);"
+                " name another --state, or remove the folder"
+            )
         else:
             self._replay(state)
             self._say(f"resumed after {len(state.pairs)} pairs and {units.clock(state.seconds)}")
@@ -125,16 +128,16 @@ class Abba:
             return {name: name for name in names}
         return match.works(side, names, self._commands[side].contract())
 
-    def _begin(self) -> State:
+    def _begin(self) -> ComparisonState:
         """Measures the cost of a process in addition to its samples, then makes the plan."""
         max_time = self._options.max_time
         pilot = self._process(0, 0, self._common, max_time or SHORTEST_SAMPLING, "pilot")
         if pilot.result is None:
-            raise UnusableInputError(printable(f"{self._commands[0].text()}: {pilot.how}", 500))
+            raise UnusableInputError(f"{self._commands[0].text()}: {pilot.how}")
         for case in pilot.result.cases:
-            if case.state is not CaseState.MEASURED:
-                self._say(f"left out: {printable(case.name)} ({case.why_not})")
-        measured = sum(case.state is CaseState.MEASURED for case in pilot.result.cases)
+            if case.state is not State.MEASURED:
+                self._say(f"left out: {case.name} ({case.why_not})")
+        measured = sum(case.state is State.MEASURED for case in pilot.result.cases)
         if not measured:
             raise UnusableInputError("BASE measures none of the cases")
         budget = self._options.budget
@@ -150,12 +153,12 @@ class Abba:
             spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
             max_time = SHORTEST_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
-        state = State(self._key, list(self._common), max_time, pilot.seconds)
+        state = ComparisonState(self._key, list(self._common), max_time, pilot.seconds)
         judged_as = {name: work for work, name in self._names[0].items()}
         for case in pilot.result.cases:
-            if case.state is not CaseState.MEASURED and case.name in judged_as:
+            if case.state is not State.MEASURED and case.name in judged_as:
                 _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
-        states.save(self._file, state)
+        saved_state.save(self._file, state)
         self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
@@ -184,10 +187,10 @@ class Abba:
         if first.result is None:
             return self._process(pair, side, names, max_time)
         cases = first.result.merged()
-        measured = {name for name, case in cases.items() if case.state is CaseState.MEASURED}
+        measured = {name for name, case in cases.items() if case.state is State.MEASURED}
         left = [name for name in names if self._names[side][name] not in measured]
         if left:
-            self._say(f"again, as it was not measured: {printable(', '.join(left), 200)}")
+            self._say(f"again, as it was not measured: {shortened(', '.join(left), 200)}")
             if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
                 outputs[1].unlink(missing_ok=True)  # its output may be invalid
         return first
@@ -204,14 +207,14 @@ class Abba:
                 cases |= load(path).merged()
         return cases
 
-    def _open(self, state: State) -> list[str]:
+    def _open(self, state: ComparisonState) -> list[str]:
         return [name for name in self._common if name not in state.closed and self._trials[name].verdict is None]
 
-    def _pair_seconds(self, state: State) -> float:
+    def _pair_seconds(self, state: ComparisonState) -> float:
         recent = state.pairs[-3:]
         return max((pair.seconds for pair in recent), default=0.0)
 
-    def _is_over(self, state: State) -> bool:
+    def _is_over(self, state: ComparisonState) -> bool:
         if not self._open(state):
             return True
         if self._options.pairs is not None and len(state.pairs) >= self._options.pairs:
@@ -219,13 +222,13 @@ class Abba:
         enough = len(state.pairs) >= sequential.MIN_PAIRS
         return enough and state.seconds + self._pair_seconds(state) > self._options.budget
 
-    def _fraction(self, state: State) -> float:
+    def _fraction(self, state: ComparisonState) -> float:
         done = state.seconds / self._options.budget
         if self._options.pairs is not None:
             done = max(done, len(state.pairs) / self._options.pairs)
         return min(1.0, done)
 
-    def _pair(self, state: State) -> None:
+    def _pair(self, state: ComparisonState) -> None:
         names = self._open(state)
         number = len(state.pairs)
         order = (0, 1) if number % 2 == 0 else (1, 0)
@@ -234,17 +237,17 @@ class Abba:
             finished = self._persistent_process(number + 1, side, names, state.max_time)
             if finished.result is None:
                 if side == 0:
-                    raise UnusableInputError(printable(f"{self._commands[0].text()}: {finished.how}", 500))
+                    raise UnusableInputError(f"{self._commands[0].text()}: {finished.how}")
                 # The new program does not survive: it cannot be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
-                states.save(self._file, state)
+                saved_state.save(self._file, state)
                 return
         self._count(state, Pair(names, time.monotonic() - start))
-        states.save(self._file, state)
+        saved_state.save(self._file, state)
         self._progress(state)
 
-    def _count(self, state: State, pair: Pair) -> None:
+    def _count(self, state: ComparisonState, pair: Pair) -> None:
         """Adds a pair, whose files are there, and looks if a look is due."""
         state.pairs.append(pair)
         state.seconds += pair.seconds
@@ -252,15 +255,15 @@ class Abba:
         if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
             self._look(state, self._fraction(state))
 
-    def _take(self, state: State, number: int) -> None:
+    def _take(self, state: ComparisonState, number: int) -> None:
         """Reads the files of the newest pair into the trials."""
         groups = [self._cases(number, side) for side in range(len(SIDES))]
         for name in state.pairs[-1].cases:
             sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
             values = []
             for label, case in zip(("base", "new"), sides, strict=True):
-                if case is None or case.state is not CaseState.MEASURED:
-                    failed = label == "new" and case is not None and case.state is CaseState.FAILED
+                if case is None or case.state is not State.MEASURED:
+                    failed = label == "new" and case is not None and case.state is State.FAILED
                     why = case.why_not if case else "no result"
                     _close(state, name, Verdict.FAILED if failed else Verdict.MISSING, f"{label}: {why}")
                     continue
@@ -273,16 +276,16 @@ class Abba:
                 self._trials[name].base.append(values[0])
                 self._trials[name].new.append(values[1])
 
-    def _look(self, state: State, fraction: float) -> None:
+    def _look(self, state: ComparisonState, fraction: float) -> None:
         sequential.look([trial for trial in self._trials.values() if trial.name not in state.closed], fraction)
         self._looks += 1
 
-    def _final_look(self, state: State) -> None:
+    def _final_look(self, state: ComparisonState) -> None:
         """The last look spends the rest of the error budget."""
         if self._looks < len(sequential.LOOKS) and self._open(state):
             self._look(state, 1.0)
 
-    def _replay(self, state: State) -> None:
+    def _replay(self, state: ComparisonState) -> None:
         """The same looks at the same data give the same decisions."""
         done, state.pairs = state.pairs, []
         seconds, state.seconds = state.seconds, state.seconds - sum(pair.seconds for pair in done)
@@ -290,7 +293,7 @@ class Abba:
             self._count(state, pair)
         state.seconds = seconds
 
-    def _progress(self, state: State) -> None:
+    def _progress(self, state: ComparisonState) -> None:
         decided = [trial.verdict for trial in self._trials.values() if trial.verdict]
         counts = ", ".join(f"{decided.count(verdict)} {verdict.value}" for verdict in Verdict if verdict in decided)
         left = max(0.0, self._options.budget - state.seconds)
@@ -300,7 +303,7 @@ class Abba:
             + f", at most {units.clock(left)} left"
         )
 
-    def _judgments(self, state: State) -> list[Judgment]:
+    def _judgments(self, state: ComparisonState) -> list[Judgment]:
         found = []
         for name in self._common:
             closed = state.closed.get(name)
@@ -312,6 +315,6 @@ class Abba:
         return found
 
 
-def _close(state: State, name: str, verdict: Verdict, why: str) -> None:
+def _close(state: ComparisonState, name: str, verdict: Verdict, why: str) -> None:
     """The first reason counts."""
-    state.closed.setdefault(name, [verdict.value, printable(why, 300)])
+    state.closed.setdefault(name, [verdict.value, shortened(why, 300)])

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
-from roofreport.io.doubts import doubt, half_width
+from roofreport.io.reliability import doubt, half_width
 from roofreport.io.result import Case, State
-from roofreport.text import printable
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> di
         if case_name.value_of(name, axis, contract) == value
     }
     if not value or not bases:
-        raise UnusableInputError(f"--baseline={printable(baseline)}: no case has it (AXIS:VALUE, as impl:eager)")
+        raise UnusableInputError(f"--baseline={baseline}: no case has it (AXIS:VALUE, as impl:eager)")
     found = {}
     for name, case in cases.items():
         base = bases.get(case_name.without_axis(name, axis))
@@ -110,7 +109,7 @@ FEWEST_POINTS = 3
 
 
 @dataclass(frozen=True)
-class Point:
+class ServingPoint:
     batch: int
     latency: float  # seconds from a token of a sequence to its next one
     rate: float  # tokens per second of all sequences
@@ -124,14 +123,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ServingCurve:
     """By batch, each once, from the smallest one."""
 
     work: str  # the cases' name without the batch
-    points: tuple[Point, ...]
+    points: tuple[ServingPoint, ...]
 
     @property
-    def knee(self) -> Point:
+    def knee(self) -> ServingPoint:
         """The point with the most power; of equal ones, the smallest batch."""
         return max(self.points, key=lambda point: point.power)
 
@@ -141,7 +140,7 @@ class Curve:
         return self.knee is not self.points[-1]
 
 
-def _point(case: Case, contract: Contract) -> Point | None:
+def _point(case: Case, contract: Contract) -> ServingPoint | None:
     """None for cases that were not measured or do not generate tokens."""
     known = case.counters
     rate = known.get("tokens/s", 0.0)
@@ -152,18 +151,18 @@ def _point(case: Case, contract: Contract) -> Point | None:
         return None
     if not (batch.isdecimal() and len(batch) < 10 and int(batch) > 0):
         return None
-    return Point(int(batch), latency, rate, known.get("roof"), known.get("mbu_measured"))
+    return ServingPoint(int(batch), latency, rate, known.get("roof"), known.get("mbu_measured"))
 
 
-def serving_curves(cases: Iterable[Case], contract: Contract) -> list[Curve]:
+def serving_curves(cases: Iterable[Case], contract: Contract) -> list[ServingCurve]:
     """One for each generation that was measured with enough batches. Each case is there once."""
-    groups: dict[str, dict[int, Point]] = {}
+    groups: dict[str, dict[int, ServingPoint]] = {}
     for case in cases:
         point = _point(case, contract)
         if point:
             groups.setdefault(case_name.without_axis(case.name, BATCH), {})[point.batch] = point
     return [
-        Curve(work, tuple(group[batch] for batch in sorted(group)))
+        ServingCurve(work, tuple(group[batch] for batch in sorted(group)))
         for work, group in groups.items()
         if len(group) >= FEWEST_POINTS
     ]
@@ -206,9 +205,7 @@ def parse_match(text: str) -> Match:
     parts = text.split("=")
     axes = [_values(part) for part in parts]
     if len(parts) != 2 or not all(axes):
-        raise UnusableInputError(
-            f"--match={printable(text)}: expected parts of names on two sides, as in impl:eager=impl:native"
-        )
+        raise UnusableInputError(f"--match={text}: expected parts of names on two sides, as in impl:eager=impl:native")
     if axes[0].keys() != axes[1].keys() or axes[0] == axes[1]:
-        raise UnusableInputError(f"--match={printable(text)}: expected two values of one axis, or of each of several")
+        raise UnusableInputError(f"--match={text}: expected two values of one axis, or of each of several")
     return Match(*parts)

@@ -20,7 +20,7 @@ from roofreport.io import case_name
 from roofreport.io.contract import Contract, packaged, read_contract, unpacked_contract
 from roofreport.io.load import load
 from roofreport.io.result import Result
-from roofreport.text import printable
+from roofreport.text import inert, printable
 
 # abba sets these itself.
 _OURS = frozenset(
@@ -66,7 +66,7 @@ class Command:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise UnusableInputError(f"{printable(self.text())}: {error}") from error
+            raise UnusableInputError(f"{self.text()}: {error}") from error
 
     def contract(self) -> Contract:
         """As the program describes it; packaged() itself for a program without --describe."""
@@ -81,8 +81,8 @@ class Command:
         done = self._answer("--benchmark_list_tests")
         if done.returncode:
             lines = done.stderr.strip().splitlines()
-            raise UnusableInputError(printable(f"{self.text()}: {lines[-1] if lines else done.returncode}", 500))
-        return [case_name.plain(line.strip()) for line in done.stdout.splitlines() if line.strip()]
+            raise UnusableInputError(f"{self.text()}: {lines[-1] if lines else done.returncode}")
+        return [case_name.plain(inert(line.strip())) for line in done.stdout.splitlines() if line.strip()]
 
 
 def parse(text: str, extra: Sequence[str] = ()) -> Command:
@@ -90,16 +90,16 @@ def parse(text: str, extra: Sequence[str] = ()) -> Command:
     try:
         arguments = [*shlex.split(text), *extra]
     except ValueError as error:
-        raise UnusableInputError(f"{printable(text)}: {error}") from error
+        raise UnusableInputError(f"{text}: {error}") from error
     if not arguments:
         raise UnusableInputError("an empty command: expected 'PROGRAM flags…'")
     program = shutil.which(arguments[0])
     if program is None or not os.access(program, os.X_OK):
-        raise UnusableInputError(f"{printable(arguments[0])}: no such program")
+        raise UnusableInputError(f"{arguments[0]}: no such program")
     for argument in arguments[1:]:
         name = argument.partition("=")[0]
         if name in _OURS:
-            raise UnusableInputError(f"{printable(argument)}: this flag is set by the comparison itself")
+            raise UnusableInputError(f"{argument}: this flag is set by the comparison itself")
     # A link stays one: that to a Python is what makes an environment of it.
     return Command((str(Path(program).absolute()), *arguments[1:]))
 
@@ -138,7 +138,7 @@ def _ending(returncode: int, error: str) -> str:
         known = -returncode in {one.value for one in signal.Signals}
         how = f"ended by {signal.Signals(-returncode).name if known else f'signal {-returncode}'}"
     said = [line.strip() for line in error.splitlines() if line.strip()][-_LAST_LINES:]
-    return f"{how}: {' / '.join(said) or 'no message'}"
+    return printable(f"{how}: {' / '.join(said) or 'no message'}", 500)
 
 
 def run(command: Command, out: Path) -> Finished:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from roofreport import files, place
+from roofreport import files, project_folder
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
 
@@ -31,7 +31,7 @@ def find() -> Path | None:
     source = os.environ.get("FETCHCONTENT_SOURCE_DIR_BENCHMARK")
     candidates = [Path(source) / "tools/compare.py"] if source else []
     candidates += [Path(place) / "compare.py" for place in _PLACES]
-    candidates += sorted(place.root().glob(_FETCHED))
+    candidates += sorted(project_folder.root().glob(_FETCHED))
     on_path = shutil.which("compare.py")
     if on_path:
         candidates.append(Path(on_path))

@@ -18,7 +18,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from roofreport.io.contract import TIME, Metric
-from roofreport.io.doubts import doubt
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.stats.verdict import Judgment, Split, Verdict, find_split, relative
 

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofreport.errors import UnusableInputError
-from roofreport.gate import standing
-from roofreport.gate.standing import History
+from roofreport.gate import series_state
+from roofreport.gate.series_state import History
 from roofreport.history import document as documents
 from roofreport.history.records import Environment, Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
 from roofreport.io.result import State
-from roofreport.text import printable
 
 if TYPE_CHECKING:
     from roofreport.history.store import Store
@@ -135,7 +134,7 @@ class NightlyRuns:
                     rate, of_memory = roof_rate(reading.counters)
                     rates[row, column] = rate
                     follows_memory[column] = of_memory
-        return logs, rates, standing.memory_pace(rates, follows_memory)
+        return logs, rates, series_state.memory_pace(rates, follows_memory)
 
 
 def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
@@ -181,7 +180,7 @@ def grouped(found: Mapping[Series, Sequence[Reading]], runs: Sequence[Run], metr
     return groups
 
 
-LONGEST_READ = standing.LONGEST + standing.FENCE_NIGHTS
+LONGEST_READ = series_state.LONGEST + series_state.FENCE_NIGHTS
 
 
 def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[Run]) -> dict[Series, list[Reading]]:
@@ -232,7 +231,7 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
     other = next((run for run in tonight if run.environment != last.environment), None)
     if other is not None:
         raise UnusableInputError(
-            f"{printable(other.name)} and {printable(last.name)} are of different machines or toolchains;"
+            f"{other.name} and {last.name} are of different machines or toolchains;"
             " the gate takes the results of one nightly run"
         )
     chosen = {run.digest for run in tonight}
@@ -259,8 +258,8 @@ def _young(group: NightlyRuns) -> list[str]:
         series, nights = group.series[place], group.nights(place)
         counting = [night for night, readings in nights.items() if any(counts(one, group.metric) for one in readings)]
         count = len(counting)
-        if last in counting and count <= standing.FEWEST_NIGHTS:
-            found.append(f"{printable(series.case)} ({count} of {standing.FEWEST_NIGHTS + 1} nights)")
+        if last in counting and count <= series_state.FEWEST_NIGHTS:
+            found.append(f"{series.case} ({count} of {series_state.FEWEST_NIGHTS + 1} nights)")
     if not found:
         return []
     more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
@@ -272,9 +271,9 @@ def began(store: Store, group: NightlyRuns) -> list[str]:
     before.
     """
     first = group.runs[0]
-    if group.count > standing.FEWEST_NIGHTS:
+    if group.count > series_state.FEWEST_NIGHTS:
         return _young(group)
-    said = standing.too_young(group.count)
+    said = series_state.too_young(group.count)
     before = [run for run in store.runs() if run.started < first.started and run.environment != first.environment]
     if not before:
         return [said]

@@ -9,7 +9,7 @@ from pathlib import Path
 from roofreport import files
 from roofreport.compare.command import Command, parse, run, sampling_flags
 from roofreport.errors import UnusableInputError
-from roofreport.gate.again import Programs
+from roofreport.gate.second_run import Programs
 from roofreport.io.result import State
 
 _SAMPLING_S = 0.4

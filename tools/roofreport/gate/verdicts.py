@@ -10,13 +10,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from roofreport import units
-from roofreport.gate import kept, nightly_runs
+from roofreport.gate import nightly_runs, stored_verdicts
 from roofreport.gate.nightly_runs import NightlyRuns, is_measured
-from roofreport.gate.standing import FENCE_NIGHTS, Standing, standing_of
+from roofreport.gate.series_state import FENCE_NIGHTS, SeriesState, state_of
 from roofreport.io.contract import TIME, packaged
 from roofreport.io.result import State
 from roofreport.stats.verdict import relative
-from roofreport.text import printable
+from roofreport.text import shortened
 
 if TYPE_CHECKING:
     from roofreport.history.records import Annotation, Run, Series
@@ -51,7 +51,7 @@ class Suspect:
     """A finding about a level, with the data to compare further processes with it."""
 
     finding: Finding
-    standing: Standing
+    state: SeriesState
 
 
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
@@ -62,7 +62,7 @@ def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
     for group in groups:
         began = group.tonight[0].started
         for suspect in levels(group, remarks):
-            said = kept.said(remarks, suspect.finding.series, began)
+            said = stored_verdicts.find(remarks, suspect.finding.series, began)
             if said is not None:
                 found.append(replace(suspect.finding, text=said.why, second_run=said.kind))
             elif is_far(suspect):
@@ -72,7 +72,7 @@ def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
 
 def is_far(suspect: Suspect) -> bool:
     """Whether it is reported without a second run."""
-    return suspect.finding.since is not None or abs(suspect.standing.excess) > suspect.standing.fence.far
+    return suspect.finding.since is not None or abs(suspect.state.excess) > suspect.state.fence.far
 
 
 def ordered(found: Iterable[Finding]) -> list[Finding]:
@@ -100,7 +100,7 @@ def levels(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Suspect]:
         accepted = _accepted(group, series.case, remarks)
         if accepted >= group.count:
             continue
-        stands = standing_of(group.history(place, accepted), group.metric)
+        stands = state_of(group.history(place, accepted), group.metric)
         if stands is None:
             continue
         finding = _of_level(group, series, stands)
@@ -109,7 +109,7 @@ def levels(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Suspect]:
     return found
 
 
-def _of_level(group: NightlyRuns, series: Series, stands: Standing) -> Finding | None:
+def _of_level(group: NightlyRuns, series: Series, stands: SeriesState) -> Finding | None:
     kind: Kind
     since = None
     before, after = stands.fence.center, stands.newest
@@ -136,7 +136,7 @@ def _figure(logarithm: float) -> float:
 
 
 def _revision(run: Run) -> str:
-    return f" ({printable(run.revision, 12)})" if run.revision else ""
+    return f" ({shortened(run.revision, 12)})" if run.revision else ""
 
 
 def others(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Finding]:
@@ -159,7 +159,7 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
     measured = [night for night, readings in before.items() if is_measured(readings)]
     failed = next((reading for reading in tonight if reading.state is State.FAILED), None)
     if failed is not None and (measured or accepted == 0):
-        return "failed", printable(failed.reason or "it failed", 300), None
+        return "failed", shortened(failed.reason or "it failed", 300), None
     if not is_measured(tonight):
         expected = [
             night
@@ -172,10 +172,10 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
         state = tonight[-1].state.value if tonight else "not in the run"
         without = group.first_without(max(expected))
         since = without if without.started < group.first_run(last).started else None
-        text = printable(f"{state}: {reason}" if reason else state, 300)
+        text = shortened(f"{state}: {reason}" if reason else state, 300)
         return "vanished", f"{text}; if it is meant: tools/report accept", since
     if accepted == 0 and not before:
         return "new", "the first night of its series", None
     if not any(nightly_runs.counts(reading, group.metric) for reading in tonight):
-        return "ambiguous", f"not judged: {printable(nightly_runs.doubts(tonight), 300)}", None
+        return "ambiguous", f"not judged: {shortened(nightly_runs.doubts(tonight), 300)}", None
     return None

@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
-from roofreport.text import printable
+from roofreport.text import shortened
 
 PATIENCE_S = 60.0  # for a writer who is before us
 _MAGIC = b"SQLite format 3\0"
@@ -48,7 +48,7 @@ class Database:
                     ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error
                 ) as error:  # fmt: skip
                     # Files are untrusted, and a row holds what its writer chose.
-                    why = printable(str(error), 200)
+                    why = shortened(str(error), 200)
                     raise self.refused(f"is damaged, or was not written by roofbench: {why}") from error
 
     @contextmanager
@@ -97,7 +97,7 @@ _MESSAGES = (
 
 def _plain(said: str) -> str:
     plain = next((plain for words, plain in _MESSAGES if words in said), "")
-    return plain or printable(said.strip().partition("\n")[0], 300)
+    return plain or shortened(said.strip().partition("\n")[0], 300)
 
 
 def _why(error: SQLAlchemyError) -> str:
@@ -110,27 +110,25 @@ def open_database(where: str, create: bool) -> Database:
     if not where:
         raise UnusableInputError("the history has an empty name")
     if "\0" in where:
-        raise UnusableInputError(f"{printable(where)}: is not a file name")
+        raise UnusableInputError(f"{where}: is not a file name")
     if "://" not in where:
         return _sqlite(Path(where), create)
     try:
         url = make_url(where)
     except (ArgumentError, ValueError) as error:
-        raise UnusableInputError(f"{printable(where.partition('@')[2] or where)}: is not a database URL") from error
+        raise UnusableInputError(f"{where.partition('@')[2] or where}: is not a database URL") from error
     kind = url.get_backend_name()
     if kind == "sqlite":
         if not url.database or url.database == ":memory:":
-            raise UnusableInputError(f"{printable(where)}: names no file, as sqlite:///history.db does")
+            raise UnusableInputError(f"{where}: names no file, as sqlite:///history.db does")
         return _sqlite(Path(url.database), create)
     if kind != "postgresql":
-        raise UnusableInputError(
-            f"{printable(kind)}://: a history is a file, sqlite:///FILE or postgresql://[USER@]HOST/DATABASE"
-        )
+        raise UnusableInputError(f"{kind}://: a history is a file, sqlite:///FILE or postgresql://[USER@]HOST/DATABASE")
     return _postgresql(url, create)
 
 
 def _sqlite(path: Path, create: bool) -> Database:
-    name = printable(str(path))
+    name = str(path)
     is_new = _check_file(path, name, create)
     read_only = not is_new and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     engine = create_engine("sqlite://", creator=lambda: _connected(path, read_only), poolclass=StaticPool)
@@ -213,9 +211,9 @@ def _postgresql(url: URL, create: bool) -> Database:
     try:
         engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
     except (ImportError, SQLAlchemyError) as error:
-        raise UnusableInputError(f"PostgreSQL needs the Python package psycopg: {printable(str(error))}") from error
+        raise UnusableInputError(f"PostgreSQL needs the Python package psycopg: {error}") from error
     # The query, after "?", may contain a password too.
-    database = Database(engine, printable(url.set(query={}).render_as_string(hide_password=True)))
+    database = Database(engine, url.set(query={}).render_as_string(hide_password=True))
     if create:
         with database.writing() as connection:
             _make(connection)
@@ -250,7 +248,7 @@ def _check_tables(connection: Connection, database: Database) -> None:
         "SELECT name FROM sqlite_master WHERE type = 'trigger' OR sql LIKE 'CREATE VIRTUAL%' ORDER BY name"
     ).scalar()
     if acting is not None:
-        raise database.refused(f"has the trigger or virtual table {printable(str(acting), 60)}; a history has none")
+        raise database.refused(f"has the trigger or virtual table {shortened(str(acting), 60)}; a history has none")
     there = inspect(connection).get_table_names()
     for missing in (name for name in tables.metadata.tables if name not in there):
         raise database.refused(f"has no table {missing}: it is damaged, or was not written by roofbench")
@@ -264,4 +262,4 @@ def _check_version(connection: Connection, database: Database) -> None:
         raise database.refused(
             f"was made by a newer program (version {version}; this one knows {tables.VERSION}); update roofbench"
         )
-    raise database.refused(f"has the unknown version {printable(version, 40)}")
+    raise database.refused(f"has the unknown version {shortened(version, 40)}")

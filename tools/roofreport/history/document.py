@@ -13,10 +13,11 @@ from pathlib import Path
 
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
-from roofreport.io.doubts import doubt
 from roofreport.io.load import result_of
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text
+from roofreport.text import inert
 
 # Samples are noise in their last digits, which no level compresses; this one is the fastest but one.
 _LEVEL = 2
@@ -62,7 +63,7 @@ def run_of(document: Document, number: int = 0, started: datetime | None = None)
         machine_of(result.context),
         toolchain_of(result.context, result.contract),
         result.context,
-        result.path.name,
+        inert(result.path.name),
     )
 
 

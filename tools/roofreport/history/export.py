@@ -23,7 +23,7 @@ _FLAG = "0 or 1"
 
 
 @dataclass(frozen=True)
-class Row:
+class ExportedCase:
     case: str
     run: Run
     reading: Reading  # of the time
@@ -58,10 +58,10 @@ class Choice:
     machine: str = ""  # runs of machines with this text in their name
 
 
-def _rows(store: Store, choice: Choice) -> list[Row]:
+def _rows(store: Store, choice: Choice) -> list[ExportedCase]:
     """Run by run, oldest first."""
     found = [
-        Row(series.case, reading.run, reading)
+        ExportedCase(series.case, reading.run, reading)
         for series, readings in store.history(TIME.name, run_limit=choice.last).items()
         for reading in readings
         if choice.machine in reading.run.machine.label
@@ -95,7 +95,7 @@ def _count(context: Mapping[str, str], key: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
-def _runner(row: Row) -> dict[str, Any]:
+def _runner(row: ExportedCase) -> dict[str, Any]:
     context = row.run.context
     on_cpu = context.get("device_kind") == _CPU
     gibibytes = min(_count(context, "memory_bytes") // _GIBIBYTE, 2**32 - 1)
@@ -161,7 +161,7 @@ def _pytorch_hud(store: Store, choice: Choice) -> bytes:
 
 
 # Column, its type as PyArrow calls it, and its value.
-_COLUMNS: tuple[tuple[str, str, Callable[[Row], Any]], ...] = (
+_COLUMNS: tuple[tuple[str, str, Callable[[ExportedCase], Any]], ...] = (
     ("case", "string", lambda row: row.case),
     ("run", "int64", lambda row: row.run.id),
     ("digest", "string", lambda row: row.run.digest),
@@ -215,7 +215,7 @@ def _github_action_benchmark(store: Store, choice: Choice, better: Better) -> by
     return (json.dumps(found, indent=1) + "\n").encode()
 
 
-def _newest_run(store: Store, choice: Choice) -> list[Row]:
+def _newest_run(store: Store, choice: Choice) -> list[ExportedCase]:
     """The newest run of all machines."""
     rows = _rows(store, replace(choice, last=1))
     return [row for row in rows if row.run == rows[-1].run]

@@ -13,6 +13,7 @@ from roofreport.history import document as documents
 from roofreport.history import tables
 from roofreport.history.records import Run
 from roofreport.history.store import Store
+from roofreport.text import inert
 
 
 def faults(store: Store) -> Iterator[str]:
@@ -23,7 +24,7 @@ def faults(store: Store) -> Iterator[str]:
             for check in ("integrity_check", "foreign_key_check"):
                 for row in connection.exec_driver_sql(f"PRAGMA {check}"):
                     if row[0] != "ok":
-                        yield f"{check.replace('_', ' ')}: {', '.join(map(str, row))}"
+                        yield f"{check.replace('_', ' ')}: {inert(', '.join(map(str, row)))}"
         for run in runs:
             yield from _faults_of(connection, run)
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from roofreport.io.contract import Contract
 from roofreport.io.result import State
-from roofreport.text import printable
+from roofreport.text import shortened
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _id(facts: Mapping[str, str]) -> str:
 
 def _label(facts: Mapping[str, str], parts: Sequence[tuple[str, str]]) -> str:
     known = ", ".join(text.format(facts[key]) for key, text in parts if facts.get(key))
-    return printable(known, _LONGEST_LABEL) or "unknown"
+    return shortened(known, _LONGEST_LABEL) or "unknown"
 
 
 def _chosen(context: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +21,7 @@ from roofreport.history.database import Database, open_database
 from roofreport.history.document import Document
 from roofreport.history.records import (
     KINDS,
+    PROFILE,
     Added,
     Annotation,
     CaseDetails,
@@ -34,6 +36,7 @@ from roofreport.history.records import (
 from roofreport.history.tables import sound
 from roofreport.io.contract import TIME
 from roofreport.io.result import Result, State
+from roofreport.text import inert
 
 _DOUBLE = struct.Struct("<d")
 
@@ -253,8 +256,9 @@ class Store:
         """Oldest first."""
         with self.database.reading() as connection:
             runs = [run for run in self._runs(connection) if run.environment == series.environment]
-            number = select(tables.cases.c.id).where(tables.cases.c.name == series.case).scalar_subquery()
-            chosen = tables.readings.c.case_id == number
+            # By the name as it is read: the database of another program may have what Words makes inert.
+            cases = connection.execute(select(tables.cases.c.id, tables.cases.c.name))
+            chosen = tables.readings.c.case_id.in_([case.id for case in cases if case.name == series.case])
             return self._readings(connection, series.metric, runs, chosen).get(series, [])
 
     def _readings(
@@ -264,7 +268,7 @@ class Store:
         cases = connection.execute(select(tables.cases.c.id, tables.cases.c.name))
         names = {case.id: case.name for case in cases}
         layouts = {
-            number: {sound(name, str): place * _DOUBLE.size for place, name in enumerate(json.loads(text))}
+            number: {inert(sound(name, str)): place * _DOUBLE.size for place, name in enumerate(json.loads(text))}
             for number, text in connection.execute(select(tables.layouts.c.id, tables.layouts.c.names))
         }
         states = {state.value: state for state in State}
@@ -327,9 +331,10 @@ class Store:
     def annotations(self) -> list[Annotation]:
         """In the order in which they were made."""
         with self.database.reading() as connection:
-            return [
-                Annotation(*row) for row in connection.execute(select(tables.remarks).order_by(tables.remarks.c.id))
-            ]
+            rows = connection.execute(select(tables.remarks).order_by(tables.remarks.c.id))
+            found = [Annotation(*row) for row in rows]
+        # A profile alone has lines.
+        return [one if one.kind == PROFILE else replace(one, why=inert(one.why)) for one in found]
 
 
 def _newest(runs: Iterable[Run], limit: int) -> list[Run]:

@@ -24,6 +24,8 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
+from roofreport.text import escaped, inert
+
 VERSION = 1
 # SQLite's mark of whose file it is: "roof".
 APPLICATION_ID = 0x726F6F66
@@ -45,8 +47,8 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-class Words(TypeDecorator[str]):
-    """Text."""
+class Lines(TypeDecorator[str]):
+    """Text that another program may have written, of lines."""
 
     impl: type[String] = Text
     cache_ok = True
@@ -55,7 +57,16 @@ class Words(TypeDecorator[str]):
         return None if value is None else storable(value)
 
     def process_result_value(self, value: object, _: object) -> str:
-        return sound(value, str)
+        return escaped(sound(value, str))
+
+
+class Words(Lines):
+    """The same of one line."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: object, _: object) -> str:
+        return inert(sound(value, str))
 
 
 class Token(Words):
@@ -76,7 +87,7 @@ class Facts(TypeDecorator[dict[str, str]]):
 
     def process_result_value(self, value: Any, _: object) -> dict[str, str]:
         facts = sound(json.loads(value), dict)
-        return {name: sound(fact, str) for name, fact in facts.items()}
+        return {inert(name): inert(sound(fact, str)) for name, fact in facts.items()}
 
 
 class Moment(TypeDecorator[datetime]):
@@ -172,7 +183,7 @@ remarks = Table(
     Column("pattern", Words, nullable=False),
     Column("machine_id", Token(12), nullable=False),
     Column("since", Moment, nullable=False),
-    Column("why", Words, nullable=False),
+    Column("why", Lines, nullable=False),
     Column("kind", Token(10), nullable=False),
     Column("made", Moment, nullable=False),
 )

@@ -14,7 +14,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
 from roofreport.io.result import Case, Result, State
-from roofreport.text import printable, spreadsheet
+from roofreport.text import shortened, spreadsheet
 
 COLUMNS = ("name", "metric", "target", "actual", "dtype", "device", "arch", "is_model")
 _LEAST = {"name", "metric", "actual"}  # what a row means nothing without
@@ -112,7 +112,7 @@ def rows(result: Result) -> list[dict[str, str]]:
 
 
 def _text(text: str) -> str:
-    return spreadsheet(printable(text))
+    return spreadsheet(text)
 
 
 def columns_of(path: Path) -> tuple[str, ...]:
@@ -127,11 +127,11 @@ def columns_of(path: Path) -> tuple[str, ...]:
     except UnicodeDecodeError:
         first = "bytes that are not text"
     except OSError as error:
-        raise UnusableInputError(f"{printable(str(path))}: {error.strerror}; name another --output") from error
+        raise UnusableInputError(f"{path}: {error.strerror}; name another --output") from error
     columns = tuple(first.rstrip("\r\n").split(",")) if first else ()
     if columns and not (_LEAST <= set(columns) <= set(COLUMNS) and len(set(columns)) == len(columns)):
         raise UnusableInputError(
-            f"{printable(str(path))}: begins with {printable(first.rstrip(), 80)!r}, and rows in gpt-fast's columns "
+            f"{path}: begins with {shortened(first.rstrip(), 80)!r}, and rows in gpt-fast's columns "
             f"({','.join(COLUMNS)}) cannot follow; name another --output"
         )
     return columns

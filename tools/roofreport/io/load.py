@@ -13,7 +13,7 @@ from typing import Any
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name, source
 from roofreport.io.contract import CONTRACT_KEY, Contract, Family, packaged, read_contract, unpacked_contract
-from roofreport.io.result import Case, Result, State, differences
+from roofreport.io.result import Case, Result, State, differences, inert_result
 from roofreport.io.schemas import load_schema, violation
 from roofreport.io.source import read_text, refuse
 from roofreport.text import printable
@@ -170,6 +170,7 @@ def load(path: Path) -> Result:
 
 def _with_note(result: Result) -> Result:
     """A journal without a contract was written by an older program, whose families may have had other names."""
+    result = inert_result(result)
     if result.contract is not packaged() or "roofbench_version" not in result.context:
         return result
     unknown = dict.fromkeys(case_name.family(case.name) for case in result.cases)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofreport.io.source import Entry, StrictJsonError, files_in, parse_json, read_text, refuse
-from roofreport.text import printable
 
 VERSION = 1
 
@@ -87,7 +86,7 @@ def _read(path: Path) -> Profile:
     try:
         value = parse_json(read_text(path))
     except StrictJsonError as error:
-        raise refuse(path, f"is not a profile: {printable(str(error))}") from error
+        raise refuse(path, f"is not a profile: {error}") from error
     if not isinstance(value, dict) or value.get("roofbench_profile") != VERSION:
         raise refuse(path, "is not a profile of a case; --profile=FOLDER writes them as <case>.json")
     row = Entry(value, path, "a profile")

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from statistics import fmean, median
 
-from roofreport.io.contract import TIME, Contract, packaged
-from roofreport.text import printable
+from roofreport.io.contract import TIME, Axis, Contract, Family, Metric, packaged
+from roofreport.text import inert, printable, shortened
 
 
 class State(Enum):
@@ -55,7 +55,7 @@ class Case:
     def why_not(self) -> str:
         """The reason why a case lacks a figure: "OOM: …", "skipped: …", "failed: …"."""
         kind = "OOM" if self.out_of_memory else self.state.value
-        return printable(f"{kind}: {self.reason}" if self.reason else kind)
+        return f"{kind}: {self.reason}" if self.reason else kind
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ class Result:
     contract: Contract = field(default_factory=packaged)  # the file's own, or else the packaged one itself
     is_record: bool = True  # a journal; False: Google Benchmark's JSON
 
+    @property
+    def name(self) -> str:
+        """For messages and legends."""
+        return printable(str(self.path))
+
     def by_name(self) -> dict[str, list[Case]]:
         """The repetitions of each case, in the order of the file."""
         groups: dict[str, list[Case]] = {}
@@ -81,6 +86,42 @@ class Result:
     def merged(self) -> dict[str, Case]:
         """Each case once, its repetitions merged."""
         return {name: merged(repetitions) for name, repetitions in self.by_name().items()}
+
+
+def _inert_facts(facts: Mapping[str, str]) -> dict[str, str]:
+    return {inert(key): inert(value) for key, value in facts.items()}
+
+
+def _inert_case(case: Case) -> Case:
+    counters = {inert(name): value for name, value in case.counters.items()}
+    return replace(case, name=inert(case.name), reason=inert(case.reason), stop=inert(case.stop), counters=counters)
+
+
+def _inert_contract(contract: Contract) -> Contract:
+    """A contract's names are of cases and counters, and its defaults stand for parts of names."""
+
+    def family(one: Family) -> Family:
+        axes = (Axis(inert(each.name), each.default and inert(each.default), inert(each.role)) for each in one.axes)
+        return Family(inert(one.name), tuple(axes), {inert(axis): exponent for axis, exponent in one.growth.items()})
+
+    def metric(one: Metric) -> Metric:
+        return replace(one, name=inert(one.name), unit=inert(one.unit))
+
+    families = {inert(name): family(one) for name, one in contract.families.items()}
+    return Contract(contract.version, families, tuple(map(metric, contract.counters)), metric(contract.time))
+
+
+def inert_result(result: Result) -> Result:
+    """The result of a file, whose texts are its writer's."""
+    return replace(
+        result,
+        context=_inert_facts(result.context),
+        cases=tuple(map(_inert_case, result.cases)),
+        notes=tuple(map(inert, result.notes)),
+        host=inert(result.host),
+        date=inert(result.date),
+        contract=result.contract if result.contract is packaged() else _inert_contract(result.contract),
+    )
 
 
 _PRIORITY = (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED)
@@ -129,7 +170,7 @@ SETTINGS = (
 
 def _differing(base: Result, new: Result, keys: tuple[str, ...]) -> list[str]:
     return [
-        f"{key}: {printable(base.context[key], 60)} / {printable(new.context[key], 60)}"
+        f"{key}: {shortened(base.context[key], 60)} / {shortened(new.context[key], 60)}"
         for key in keys
         if key in base.context and key in new.context and base.context[key] != new.context[key]
     ]
@@ -139,7 +180,7 @@ def differences(base: Result, new: Result, with_host: bool = False) -> list[str]
     """The facts of the hardware that differ: "device: A / B". The host's name distinguishes machines of one kind."""
     found = _differing(base, new, HARDWARE)
     if with_host and base.host and new.host and base.host != new.host:
-        found.append(f"host_name: {printable(base.host, 60)} / {printable(new.host, 60)}")
+        found.append(f"host_name: {shortened(base.host, 60)} / {shortened(new.host, 60)}")
     return found
 
 

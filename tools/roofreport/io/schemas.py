@@ -11,7 +11,7 @@ from typing import Any
 
 import fastjsonschema
 
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _FOLDER = Path(__file__).parent / "schema"
 _LONGEST_VALUE = 60
@@ -40,5 +40,5 @@ def violation(value: Any, name: str, definition: str = "") -> str | None:
         place = str(error.name).removeprefix("data").removeprefix(".")
         wrong = error.message.removeprefix(str(error.name)).strip()
         given = "" if isinstance(error.value, (dict, list)) else f": {str(error.value)[:_LONGEST_VALUE]!r}"
-        return printable(f"{place} {wrong}{given}".strip(), 300)
+        return shortened(f"{place} {wrong}{given}".strip(), 300)
     return None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from roofreport.io.source import Entry, files_in, read_bytes, refuse
-from roofreport.text import printable
+from roofreport.text import inert, shortened
 
 ENDING = ".pickle"
 UNKNOWN = "unknown"
@@ -180,7 +180,7 @@ def _parsed(path: Path) -> Any:
     # The errors that a damaged pickle raises are not documented.
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
             OverflowError, MemoryError, struct.error) as error:  # fmt: skip
-        raise refuse(path, f"is not a memory snapshot: {printable(str(error), 200)}") from error
+        raise refuse(path, f"is not a memory snapshot: {shortened(str(error), 200)}") from error
 
 
 def _read(path: Path) -> Snapshot:
@@ -196,7 +196,7 @@ def _read(path: Path) -> Snapshot:
     if any(not 0 <= phase.begin <= phase.end <= len(events) for phase in phases):
         raise snapshot.refusal("a phase has events that are not there")
     return Snapshot(
-        case=own.text("case", path.name.removesuffix(ENDING)),
+        case=own.text("case", inert(path.name.removesuffix(ENDING))),
         events=len(events),
         dropped=own.integer("dropped", 0),
         allocations=tuple(_allocations(snapshot, events, device)),

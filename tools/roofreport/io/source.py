@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from roofreport.errors import UnusableInputError
-from roofreport.text import printable
+from roofreport.text import inert
 
 MEBIBYTE = 1 << 20
 LARGEST_FILE = 256 * MEBIBYTE
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def refuse(path: Path, why: str) -> UnusableInputError:
-    return UnusableInputError(f"{printable(str(path))}: {why}")
+    return UnusableInputError(f"{path}: {why}")
 
 
 class Entry:
@@ -51,7 +51,7 @@ class Entry:
         return found
 
     def text(self, key: str, default: str | None = None) -> str:
-        return str(self._member(key, str, "text", default))
+        return inert(self._member(key, str, "text", default))
 
     def integer(self, key: str, default: int | None = None) -> int:
         return int(self._member(key, int, "whole number", default))
@@ -66,7 +66,7 @@ class Entry:
         """The numbers in the object `key`; none if it is missing."""
         found = self._value.get(key)
         known = found if isinstance(found, dict) else {}
-        return {str(name): float(value) for name, value in known.items() if isinstance(value, (int, float))}
+        return {inert(str(name)): float(value) for name, value in known.items() if isinstance(value, (int, float))}
 
     def entry(self, key: str) -> Entry:
         return self._made(self._value.get(key, {}))

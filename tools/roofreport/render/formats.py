@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from roofreport import units
 from roofreport.terminal import columns
-from roofreport.text import printable, spreadsheet
+from roofreport.text import shortened, spreadsheet
 
 # The most columns of one kind, such as counters by a pattern: with every row and counter of a file the table would grow
 # quadratically.
@@ -29,7 +29,7 @@ class Cell:
 
 
 def words(text: str, limit: int = LONGEST_NAME) -> Cell:
-    return Cell(printable(text, limit), numeric=False)
+    return Cell(shortened(text, limit), numeric=False)
 
 
 def spanning(text: str) -> Cell:

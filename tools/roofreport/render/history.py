@@ -21,7 +21,7 @@ from roofreport.io.result import Case, State
 from roofreport.render import formats
 from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, spanning, table, words
 from roofreport.render.judgment_table import cell, finite
-from roofreport.text import escaped, printable
+from roofreport.text import escaped, shortened
 
 _SHORT = 60
 _REVISION = 12
@@ -62,7 +62,7 @@ def _why_missing(one: Series, reading: Reading) -> str:
     if reading.state is not State.MEASURED:
         return Case(one.case, 0, reading.state, reading.reason).why_not
     is_disturbed = (reading.counters.get("disturbed") or 0) > 0
-    return printable(f"no {one.metric}{': disturbed' if is_disturbed else ''}")
+    return f"no {one.metric}{': disturbed' if is_disturbed else ''}"
 
 
 def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Table:
@@ -139,8 +139,8 @@ def summary(report: Report) -> str:
 
 def _night(report: Report) -> str:
     runs = list(report.runs)
-    revision = f", {printable(runs[-1].revision, 40)}" if runs[-1].revision else ""
-    machine = printable(f"{runs[-1].machine.label}; {runs[-1].toolchain.label}", LONGEST_NAME)
+    revision = f", {shortened(runs[-1].revision, 40)}" if runs[-1].revision else ""
+    machine = shortened(f"{runs[-1].machine.label}; {runs[-1].toolchain.label}", LONGEST_NAME)
     processes = units.counted(len(runs), "process", "es")
     return f"{runs[0].started:%Y-%m-%d %H:%M} UTC{revision}, {processes} on {machine}"
 
@@ -148,7 +148,7 @@ def _night(report: Report) -> str:
 def gate_text(report: Report) -> str:
     found = gate_table(report)
     body = formats.terminal(found) + "\n" if found.rows else ""
-    lines = [_night(report), *(f"note: {printable(note, 500)}" for note in report.notes), summary(report)]
+    lines = [_night(report), *(f"note: {shortened(note, 500)}" for note in report.notes), summary(report)]
     return body + "\n".join(lines) + "\n"
 
 
@@ -157,7 +157,7 @@ def gate_markdown(reports: Sequence[Report]) -> str:
     text = f"### Gate: {'something' if worse else 'nothing'} got worse\n"
     for report in reports:
         found = gate_table(report)
-        lines = [summary(report), _night(report), *(f"note: {printable(note, 500)}" for note in report.notes)]
+        lines = [summary(report), _night(report), *(f"note: {shortened(note, 500)}" for note in report.notes)]
         text += "\n" + "".join(f"{formats.markdown_text(line)}  \n" for line in lines)
         text += "\n" + formats.markdown(found) if found.rows else ""
         text += "".join(map(_profile_markdown, report.found))
@@ -168,7 +168,7 @@ def _profile_markdown(finding: Finding) -> str:
     if not finding.profile:
         return ""
     # In HTML Markdown's escapes mean nothing, and an indented block has no fence that a name could end.
-    name = html.escape(printable(finding.series.case)).replace("@", "@<!-- -->")
+    name = html.escape(finding.series.case).replace("@", "@<!-- -->")
     summary = f"<details><summary>{name}: the old program and the new one</summary>"
     return f"\n{summary}\n\n{indent(finding.profile, '    ')}\n\n</details>\n"
 
@@ -184,7 +184,7 @@ def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> boo
     test = ElementTree.SubElement(suite, "testcase", names)
     alarm = next((finding for finding in said if finding.kind in ALARMS), None)
     if alarm is not None:
-        text = _xml_text(printable(alarm.text, LONGEST_NAME))
+        text = _xml_text(shortened(alarm.text, LONGEST_NAME))
         ElementTree.SubElement(test, "failure", {"type": alarm.kind, "message": text}).text = text
         return True
     if said:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from roofreport import units
 from roofreport.io.snapshot import Allocation, Snapshot
 from roofreport.render.formats import Cell, Table, figure, words
-from roofreport.text import printable
+from roofreport.text import shortened
 
 # From persistent memory to short-lived memory: the order of columns, and of the layers of a picture from below.
 CATEGORIES = (
@@ -28,7 +28,7 @@ CATEGORIES = (
 
 
 @dataclass(frozen=True)
-class Curve:
+class MemoryCurve:
     """Index 0 is before the first event, i + 1 after event i."""
 
     categories: tuple[str, ...]  # the categories that occur
@@ -37,7 +37,7 @@ class Curve:
     peak_at: int  # the first index that has them
 
 
-def curve(snapshot: Snapshot) -> Curve:
+def curve(snapshot: Snapshot) -> MemoryCurve:
     places = {name: place for place, name in enumerate(CATEGORIES)}
     found = sorted({each.category for each in snapshot.allocations}, key=lambda name: (places.get(name, 99), name))
     steps = {name: [0] * (snapshot.events + 1) for name in found}
@@ -48,7 +48,7 @@ def curve(snapshot: Snapshot) -> Curve:
     layers = [tuple(accumulate(steps[name])) for name in found]
     totals = [sum(at) for at in zip(*layers, strict=True)] or [0]
     peak = max(totals)
-    return Curve(tuple(found), tuple(layers), peak, totals.index(peak))
+    return MemoryCurve(tuple(found), tuple(layers), peak, totals.index(peak))
 
 
 def alive(snapshot: Snapshot, at: int) -> list[Allocation]:
@@ -93,7 +93,7 @@ def _labels(names: Sequence[str]) -> tuple[list[str], str]:
     return ["/".join(part for part in one if part not in common) for one in parts], "/".join(common)
 
 
-def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
+def peaks(snapshots: Sequence[Snapshot], curves: Sequence[MemoryCurve]) -> Table:
     """One row per snapshot, each with its own curve."""
     labels, common = _labels([snapshot.case for snapshot in snapshots])
     known = {name for each in curves for name in each.categories}
@@ -107,16 +107,16 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
         rows.append((words(label, _NAME), _bytes(each.peak), _bytes(counter), phase, *cells))
     legend = ["in brackets: the case's own counter, where it differs from what is alive at the peak"]
     if common:
-        legend.append(f"in every case: {printable(common, 300)}")
+        legend.append(f"in every case: {shortened(common, 300)}")
     legend += [
-        f"{printable(snapshot.case, _NAME)}: {snapshot.dropped} events were too many to keep; its peak may be higher"
+        f"{shortened(snapshot.case, _NAME)}: {snapshot.dropped} events were too many to keep; its peak may be higher"
         for snapshot in snapshots
         if snapshot.dropped
     ]
     return Table(("case", "peak", "peak_mem", "in", *names), tuple(rows), tuple(legend))
 
 
-def largest(snapshot: Snapshot, drawn: Curve, most: int) -> Table:
+def largest(snapshot: Snapshot, drawn: MemoryCurve, most: int) -> Table:
     """The allocations alive at the peak, those of one size, site and category together, the largest first."""
     found = Counter((each.size, each.site, each.category) for each in alive(snapshot, drawn.peak_at))
     rows = [

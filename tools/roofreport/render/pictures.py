@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as SVG and PNG, by Matplotlib. Its import takes half a second, so that this module is imported on demand."""
+"""Charts as SVG, by Matplotlib. Its import takes half a second, so that this module is imported on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Literal
 
 from matplotlib import rc_context
@@ -22,12 +21,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
-from roofreport import files, units
+from roofreport import units
 from roofreport.io.profile import Part, Profile
 from roofreport.io.snapshot import Snapshot
 from roofreport.render.chart import Chart, Line, Range, clipped
-from roofreport.render.memory import CATEGORIES, Curve, phase_at
-from roofreport.text import printable
+from roofreport.render.memory import CATEGORIES, MemoryCurve, phase_at
 
 INK, FAINT, BACK = "#1c2430", "#dfe3e8", "#ffffff"
 WIDTH, HEIGHT = 960, 560  # pixels of a single chart
@@ -191,16 +189,9 @@ def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:
     return figure, titles
 
 
-def write_svg(path: Path, charts: Sequence[Chart]) -> None:
-    """Raises OSError."""
-    files.write_text(path, svg_file(svg_of(*drawn(charts))))
-
-
-def write_png(path: Path, charts: Sequence[Chart]) -> None:
-    """Twice the pixels of the SVG. Raises OSError."""
-    figure, _ = drawn(charts)
-    with files.replacing(path) as file, _styled():
-        figure.savefig(file, format="png", dpi=2 * _PIXELS_PER_INCH)
+def svg_of_charts(charts: Sequence[Chart]) -> str:
+    """A file."""
+    return svg_file(svg_of(*drawn(charts)))
 
 
 _MOST_POINTS = 1000  # of a layer
@@ -216,7 +207,7 @@ def _category_color(category: str) -> str:
     return _CATEGORY_COLORS[CATEGORIES.index(category) if category in CATEGORIES else -1]
 
 
-def memory_timeline(snapshot: Snapshot, curve: Curve) -> str:
+def memory_timeline(snapshot: Snapshot, curve: MemoryCurve) -> str:
     """The bytes alive over the events of a snapshot, a layer for each category, with phases as bands, as SVG."""
     count = snapshot.events + 1
     columns = sorted({*range(0, count, -(-count // _MOST_POINTS)), count - 1, curve.peak_at})
@@ -224,13 +215,13 @@ def memory_timeline(snapshot: Snapshot, curve: Curve) -> str:
     with _styled():
         figure = _figure(1100, 560)
         axes = figure.subplots()
-        axes.set_title(f"{printable(snapshot.case)}: bytes alive", loc="left", pad=34)
+        axes.set_title(f"{snapshot.case}: bytes alive", loc="left", pad=34)
         axes.set(xlim=(0, max(1, snapshot.events)), ylim=(0, curve.peak or 1), xlabel="allocations and frees, in order")
         axes.set_yticks(levels := [curve.peak * quarter / 4 for quarter in range(5)])
         axes.set_yticklabels([units.quantity(level, "B") if level else "0" for level in levels])
         runs = [list(run) for _, run in groupby(snapshot.phases, key=lambda phase: (phase.step, phase.name))]
         for number, run in enumerate(runs):
-            begin, end, name = run[0].begin, run[-1].end, printable(run[0].name)
+            begin, end, name = run[0].begin, run[-1].end, run[0].name
             titles[f"phase-{number}"] = f"{name}, step {run[0].step + 1}"
             axes.axvspan(begin, end, color=_BANDS[number % 2], gid=f"phase-{number}", zorder=0)
             if len(name) * _CHARACTER < 1000 * (end - begin) / max(1, snapshot.events):
@@ -244,7 +235,7 @@ def memory_timeline(snapshot: Snapshot, curve: Curve) -> str:
                 titles[f"layer-{number}"] = f"{name}: {units.quantity(max(layer), 'B')} at most"
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1.04), ncols=9)
         axes.axvline(curve.peak_at, color=INK, ls="--", lw=_POINT, zorder=3)
-        peak = f"peak {units.quantity(curve.peak, 'B')} ({printable(phase_at(snapshot, curve.peak_at))})"
+        peak = f"peak {units.quantity(curve.peak, 'B')} ({phase_at(snapshot, curve.peak_at)})"
         is_right = curve.peak_at > snapshot.events / 2
         axes.annotate(
             peak,
@@ -277,15 +268,15 @@ def flame_graph(profile: Profile) -> str:
         figure = _figure(_FLAME_WIDTH, height, None)
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, _FLAME_WIDTH), ylim=(height, 0))
         axes.set_axis_off()
-        axes.text(3, 20, f"{printable(profile.case)}: {units.time(whole)} a step", fontsize=13 * _POINT)
+        axes.text(3, 20, f"{profile.case}: {units.time(whole)} a step", fontsize=13 * _POINT)
 
         def place(part: Part, left: float) -> None:
             width = _FLAME_WIDTH * part.total / whole if whole > 0 else 0.0
             if width < _LEAST_WIDTH or part.depth > _DEEPEST:
                 return
-            name, top, gid = printable(part.name) or "step", _HEAD + part.depth * _ROW, f"part-{len(titles)}"
+            name, top, gid = part.name or "step", _HEAD + part.depth * _ROW, f"part-{len(titles)}"
             share = f"{100 * part.total / whole:.1f} %"
-            titles[gid] = f"{printable(part.path) or 'step'}: {units.time(part.total)}, {share}"
+            titles[gid] = f"{part.path or 'step'}: {units.time(part.total)}, {share}"
             color = _FLAME_COLORS[sum(map(ord, name)) % len(_FLAME_COLORS)]
             axes.add_patch(Rectangle((left, top), max(width - 0.5, 0.1), _ROW - 1, color=color, gid=gid))
             room = int((width - 6) / _CHARACTER)

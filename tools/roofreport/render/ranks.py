@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roofreport import units
-from roofreport.io.doubts import doubt, half_width
+from roofreport.io.reliability import doubt, half_width
 from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import Column, Table, figure, table, words
 from roofreport.stats.ranks import MOST_RANKS, Series
-from roofreport.text import printable
 
 
 class _Row(NamedTuple):
@@ -63,7 +62,7 @@ def conclusion(series: Series) -> str:
 
 
 def _title(series: Series) -> str:
-    return f"{'strong' if series.is_strong else 'weak'} scaling of {printable(series.name, 200)}"
+    return f"{'strong' if series.is_strong else 'weak'} scaling of {series.name}"
 
 
 def scaling_table(found: Sequence[Series], ranks: Sequence[int]) -> Table:

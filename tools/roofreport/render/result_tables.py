@@ -13,24 +13,24 @@ from roofreport.compare import axes
 from roofreport.compare.axes import Ranking
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
-from roofreport.io.doubts import doubt
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import LONGEST_NAME, MOST_COLUMNS, Cell, Column, Table, figure, spanning, table, words
 from roofreport.stats.growth import Series
-from roofreport.text import printable
+from roofreport.text import shortened
 
 
 def _unranked(ranking: Ranking) -> str:
     """Empty where the ranking stands."""
-    return "" if ranking.is_decided else f"no ranking: {printable(ranking.doubt or 'their intervals overlap')}"
+    return "" if ranking.is_decided else f"no ranking: {ranking.doubt or 'their intervals overlap'}"
 
 
 def _caveat(ranking: Ranking) -> str:
-    return f" ({printable(ranking.doubt)})" if ranking.doubt else ""
+    return f" ({ranking.doubt})" if ranking.doubt else ""
 
 
 def _lead(winner: Ranking) -> str:
-    return f"{winner.lead:.2f}x {printable(winner.values[1])}{_caveat(winner)}"
+    return f"{winner.lead:.2f}x {winner.values[1]}{_caveat(winner)}"
 
 
 def _left(case: Case) -> str:
@@ -42,14 +42,14 @@ def _left(case: Case) -> str:
 
 
 def _best(winner: Ranking) -> str:
-    work, best = printable(winner.work, LONGEST_NAME), printable(winner.values[0])
+    work, best = winner.work, winner.values[0]
     return f"fastest: {work}: {best}, {units.time(winner.cases[0].seconds)}, {_left(winner.cases[0])}"
 
 
 def fastest(winner: Ranking) -> str:
     """One line, for the end of a table."""
     if not winner.is_decided:
-        return f"fastest: {printable(winner.work, LONGEST_NAME)}: {_unranked(winner)}"
+        return f"fastest: {winner.work}: {_unranked(winner)}"
     return f"{_best(winner)}, {_lead(winner)}"
 
 
@@ -57,16 +57,16 @@ def _over_the_second(choice: Ranking, of: str = "") -> str:
     """The lead of the best precision, and the weights that it reads for that."""
     best, second = (case.counters["model_bytes"] for case in choice.cases[:2])
     share = f"at {best / second:.2f} of its bytes"
-    return f"{choice.lead:.2f}x {of}{printable(choice.values[1])} {share}{_caveat(choice)}"
+    return f"{choice.lead:.2f}x {of}{choice.values[1]} {share}{_caveat(choice)}"
 
 
 def serve_in(choice: Ranking) -> str:
     """One line, for the end of a table."""
-    title = f"precision to serve in: {printable(choice.work, LONGEST_NAME)}"
+    title = f"precision to serve in: {choice.work}"
     if not choice.is_decided:
         return f"{title}: {_unranked(choice)}"
     rate = choice.cases[0].counters["tokens/s"]
-    return f"{title}: {printable(choice.values[0])}, {rate:.1f} tokens/s, {_over_the_second(choice)}"
+    return f"{title}: {choice.values[0]}, {rate:.1f} tokens/s, {_over_the_second(choice)}"
 
 
 def winners_table(found: Sequence[Ranking]) -> Table:
@@ -85,7 +85,7 @@ def winners_table(found: Sequence[Ranking]) -> Table:
 
 def precision_table(choice: Ranking) -> Table:
     """One row per precision, the fastest first."""
-    advice = f"fastest here: {printable(choice.values[0])}, {_over_the_second(choice, 'the tokens/s of ')}"
+    advice = f"fastest here: {choice.values[0]}, {_over_the_second(choice, 'the tokens/s of ')}"
 
     def time(counter: str) -> Callable[[tuple[str, Case]], Cell]:
         def of(row: tuple[str, Case]) -> Cell:
@@ -97,7 +97,7 @@ def precision_table(choice: Ranking) -> Table:
     return table(
         list(zip(choice.values, choice.cases, strict=True)),
         (
-            (printable(choice.work, LONGEST_NAME), lambda row: words(row[0])),
+            (choice.work, lambda row: words(row[0])),
             ("first token", time("ttft_ms")),
             ("next token", time("itl_ms")),
             ("p95", time("itl_p95_ms")),
@@ -118,7 +118,7 @@ def growth_line(series: Series) -> str:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
     if doubtful := sum(bool(doubt(case)) for case in series.cases):
         text += f"; {doubtful} of {len(series.cases)} points are noisy or have few samples"
-    return f"{printable(f'{series.family}/{series.rest}', LONGEST_NAME)}: {printable(text, LONGEST_NAME)}"
+    return f"{shortened(f'{series.family}/{series.rest}', LONGEST_NAME)}: {shortened(text, LONGEST_NAME)}"
 
 
 NAME = "case"
@@ -178,9 +178,7 @@ def _expanded(columns: Sequence[str], result: Result) -> list[str]:
             chosen += [name for name in known if name not in special and contract.metric(name) is metric][:MOST_COLUMNS]
         elif column not in DEFAULT_COLUMNS and contract.metric(column) is None:
             choices = ", ".join([NAME, MEDIAN, MEAN, NOTES, *known])
-            raise UnusableInputError(
-                f"--columns: no case has {printable(column)!r}; there are {printable(choices, 900)}"
-            )
+            raise UnusableInputError(f"--columns: no case has {column!r}; there are {shortened(choices, 900)}")
     return list(dict.fromkeys(chosen))
 
 
@@ -198,7 +196,7 @@ def result_table(
     headers = list(chosen)
     speedups = axes.speedups(baseline, base, contract) if baseline else {}
     if baseline:
-        headers.append(f"over {printable(baseline, 60)}")
+        headers.append(f"over {shortened(baseline, 60)}")
     for number in range(2, len(results) + 1):
         headers += [f"{MEDIAN} [{number}]", f"ratio [{number}]"]
     rows = []
@@ -229,7 +227,7 @@ def result_table(
     legend = [fastest(winner) for winner in axes.winners(base.values(), contract)]
     legend += [serve_in(choice) for choice in axes.precisions(base.values())]
     if len(results) > 1:
-        legend += [f"[{number}] {printable(str(result.path))}" for number, result in enumerate(results, 1)]
+        legend += [f"[{number}] {result.name}" for number, result in enumerate(results, 1)]
         legend.append("ratio: time of [1] over the time of the other, above 1 is faster")
     return Table(tuple(headers), tuple(rows), tuple(legend))
 
@@ -307,7 +305,7 @@ def _verdict(winner: Ranking, processes: Sequence[dict[str, Case]]) -> str:
         if ratios:
             ahead = sum(ratio > 1 for ratio in ratios)
             faster = f"(faster in {ahead} of {len(ratios)} processes)"
-            parts.append(f"{median(ratios):.2f}x {printable(implementation)} {faster}")
+            parts.append(f"{median(ratios):.2f}x {implementation} {faster}")
     return ", ".join(parts)
 
 

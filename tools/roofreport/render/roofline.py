@@ -10,7 +10,7 @@ from roofreport import units
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
 from roofreport.render.chart import LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, color, spanning
-from roofreport.text import printable
+from roofreport.text import shortened
 
 MEMORY_ROOFS = ("read", "copy", "update", "write")
 # Copies bind norms and element-wise work, reads bind products of a matrix with a vector. The others are in the facts.
@@ -79,7 +79,7 @@ def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
     """The datasheet roofs of this device, where it has one, and of the reference."""
     found = []
     for prefix, roofs in sorted(_by_prefix(cases).items()):
-        title = printable(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"
+        title = shortened(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"
         if roofs.memory or roofs.compute:
             found.append(replace(roofs, title=title, compute=_highest(roofs.compute)))
     return found[:_MOST_SHEETS]
@@ -132,7 +132,7 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
         start = max(x.low, rate / fastest) if fastest else x.low
         if start >= x.high:
             continue
-        label = f"{roofs.title}: {printable(dtype, 40)} {units.quantity(rate, 'FLOP/s', digits)}"
+        label = f"{roofs.title}: {shortened(dtype, 40)} {units.quantity(rate, 'FLOP/s', digits)}"
         lines.append(Line(((start, rate), (x.high, rate)), label, dashed))
     return lines
 
@@ -147,7 +147,7 @@ def chart(result: Result) -> Chart:
             continue
         intensity, rate = case.flops / case.bytes, case.flops / case.seconds
         roof = case.counters.get("roof")
-        label = f"{printable(case.name, 300)}\n{units.quantity(rate, 'FLOP/s')}, {units.digits(intensity)} FLOP/byte"
+        label = f"{case.name}\n{units.quantity(rate, 'FLOP/s')}, {units.digits(intensity)} FLOP/byte"
         if roof is not None:
             label += f", {100 * roof:.0f} % of its roof"
         doubtful = doubts(case)
@@ -168,12 +168,12 @@ def chart(result: Result) -> Chart:
     y = spanning([*(mark.y for mark in marks), *peaks], 2.0)
     lines = [line for roofs in sheets for line in _lines(roofs, x, dashed=True)] + _lines(measured, x, dashed=False)
     drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
-    keys = [Key(printable(family, 40), color, family=family) for family, color in colors.items() if family in drawn]
-    keys += [Key(printable(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
+    keys = [Key(shortened(family, 40), color, family=family) for family, color in colors.items() if family in drawn]
+    keys += [Key(shortened(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
     if any(mark.doubtful for mark in marks):
         keys.append(Key("noisy or disturbed", "#7f7f7f", doubtful=True))
     return Chart(
-        title=f"Roofline of {printable(result.context.get('device', result.host), 60)}",
+        title=f"Roofline of {shortened(result.context.get('device', result.host), 60)}",
         x_label="arithmetic intensity (FLOP/byte)",
         y_label="arithmetic rate (FLOP/s)",
         x=x,

@@ -9,19 +9,19 @@ from operator import methodcaller
 from typing import NamedTuple
 
 from roofreport import units
-from roofreport.compare.axes import Curve, Point
+from roofreport.compare.axes import ServingCurve, ServingPoint
 from roofreport.io.result import Case
 from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _MEAN = "_mean_ms"  # every phase has <phase>_mean_ms next to its median, <phase>_ms
 _MEDIAN = "_ms"
 
 
-class _Point(NamedTuple):
+class _SweepPoint(NamedTuple):
     """A point of a sweep."""
 
     series: Series
@@ -40,10 +40,10 @@ class _Point(NamedTuple):
 
 def sweep_table(found: Sequence[Series]) -> Table:
     """One row per point. The base of a sweep is its smallest point."""
-    points = [_Point(one, *point) for one in found for point in zip(one.sizes, one.cases, strict=True)]
+    points = [_SweepPoint(one, *point) for one in found for point in zip(one.sizes, one.cases, strict=True)]
     counters = dict.fromkeys(name for point in points for name in point.case.counters)
     phases = [name.removesuffix(_MEAN) for name in counters if name.endswith(_MEAN)][:MOST_COLUMNS]
-    columns: list[Column[_Point]] = [
+    columns: list[Column[_SweepPoint]] = [
         ("family", lambda point: words(point.series.family, 60)),
         ("setup", lambda point: words(point.series.rest)),
         ("axis", lambda point: words(point.series.axis, 60)),
@@ -81,14 +81,14 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
                 for x, y in zip(series.sizes, series.seconds, strict=True)
             ]
             expected = "" if series.expected is None else f", expected {series.expected:g}"
-            keys.append(Key(f"{printable(series.rest, 60)}: {axis}^{fit.exponent:.2f}{expected}", color, shape))
+            keys.append(Key(f"{shortened(series.rest, 60)}: {axis}^{fit.exponent:.2f}{expected}", color, shape))
         drawn.append(
             around(
                 marks,
                 lines,
                 keys,
-                title=f"{printable(family, 40)}: time against {printable(axis, 40)} (dashed: expected growth)",
-                x_label=printable(axis, 40),
+                title=f"{shortened(family, 40)}: time against {shortened(axis, 40)} (dashed: expected growth)",
+                x_label=shortened(axis, 40),
                 y_label="median time of a step",
                 x_tick=lambda value: f"{value:g}",
                 y_tick=units.time,
@@ -97,19 +97,19 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
     return drawn
 
 
-def knee(curve: Curve) -> str:
+def knee(curve: ServingCurve) -> str:
     """A sentence."""
     point = curve.knee
     found = f"batch {point.batch}, {units.digits(point.rate)} tokens/s at {units.time(point.latency)} a token"
     if not curve.is_knee_inside:
-        return f"{printable(curve.work, 200)}: no knee up to {found}: larger batches may serve better"
-    return f"{printable(curve.work, 200)}: knee at {found}"
+        return f"{curve.work}: no knee up to {found}: larger batches may serve better"
+    return f"{curve.work}: knee at {found}"
 
 
-def serving_table(curves: Sequence[Curve]) -> Table:
+def serving_table(curves: Sequence[ServingCurve]) -> Table:
     """One row per batch of each curve."""
     rows = [(curve, point) for curve in curves for point in curve.points]
-    columns: list[Column[tuple[Curve, Point]]] = [
+    columns: list[Column[tuple[ServingCurve, ServingPoint]]] = [
         ("case", lambda row: words(row[0].work)),
         ("batch", lambda row: figure(row[1].batch, str)),
         ("latency", lambda row: figure(row[1].latency, units.time)),
@@ -123,22 +123,22 @@ def serving_table(curves: Sequence[Curve]) -> Table:
     return table(rows, columns, [legend, *map(knee, curves)]).without_empty_columns()
 
 
-def _is_knee(curve: Curve, point: Point) -> bool:
+def _is_knee(curve: ServingCurve, point: ServingPoint) -> bool:
     return point is curve.knee and curve.is_knee_inside
 
 
-def _label(point: Point) -> str:
+def _label(point: ServingPoint) -> str:
     shares = ((point.roof, "roof"), (point.mbu, "MBU"))
     said = [f"{name} {units.share(share)}" for share, name in shares if share is not None]
     return ", ".join([f"batch {point.batch}", f"{units.digits(point.rate)} tokens/s", units.time(point.latency), *said])
 
 
-def _caption(point: Point, is_knee: bool) -> str:
+def _caption(point: ServingPoint, is_knee: bool) -> str:
     share = "" if point.roof is None else f" ({100 * point.roof:.0f} %)"
     return f"{point.batch}{share}{' knee' if is_knee else ''}"
 
 
-def serving_chart(curves: Sequence[Curve]) -> Chart:
+def serving_chart(curves: Sequence[ServingCurve]) -> Chart:
     """All curves in one picture: each point shows its batch, and its share of the roof where that is known."""
     lines: list[Line] = []
     marks: list[Mark] = []
@@ -149,7 +149,7 @@ def serving_chart(curves: Sequence[Curve]) -> Chart:
             caption = _caption(point, _is_knee(curve, point))
             marks.append(Mark(point.latency, point.rate, _label(point), *style, caption=caption))
         lines.append(Line(tuple((point.latency, point.rate) for point in curve.points), color=style[0]))
-        keys.append(Key(printable(curve.work, 100), *style))
+        keys.append(Key(shortened(curve.work, 100), *style))
     return around(
         marks,
         lines,

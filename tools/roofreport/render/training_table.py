@@ -17,7 +17,6 @@ from roofreport.io.contract import IMPLEMENTATION, Contract
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats.growth import slope
-from roofreport.text import printable
 
 _STEP_PHASES = {"forward_mean_ms", "backward_mean_ms"}
 _SINGLE = "fp32"
@@ -45,9 +44,7 @@ def _steps(result: Result, repeats: bool = False) -> list[Case]:
     cases = [case for group in groups for case in (_each_and_mean(group) if repeats else [merged(group)])]
     families = {case_name.family(case.name) for case in cases if _is_step(case, result.contract)}
     if not families:
-        raise UnusableInputError(
-            f"{printable(str(result.path))}: holds no training step (tokens, and a phase forward or backward)"
-        )
+        raise UnusableInputError(f"{result.path}: holds no training step (tokens, and a phase forward or backward)")
     return [case for case in cases if case_name.family(case.name) in families]
 
 
@@ -182,7 +179,7 @@ def parameters(result: Result) -> Table:
     for case in measured:
         groups.setdefault(_size_and_setup(case, result)[1], []).append(case)
     if not groups:
-        raise UnusableInputError(f"{printable(str(result.path))}: no training step was measured")
+        raise UnusableInputError(f"{result.path}: no training step was measured")
     rows = []
     for cases in groups.values():
         cases.sort(key=lambda case: case.counters["parameters"])

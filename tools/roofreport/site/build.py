@@ -36,7 +36,6 @@ from roofreport.site.data import (
     words,
 )
 from roofreport.site.nights import by_night
-from roofreport.text import printable
 
 PROJECT = "roofbench"
 SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")
@@ -61,9 +60,9 @@ _MARK = ".roofbench-site"
 
 def _refuse_foreign(out: Path) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise UnusableInputError(f"--out={printable(str(out))}: is not a folder; name another one")
+        raise UnusableInputError(f"--out={out}: is not a folder; name another one")
     if out.is_dir() and not (out / _MARK).exists() and any(out.iterdir()):
-        raise UnusableInputError(f"--out={printable(str(out))}: holds other files than a site; name another folder")
+        raise UnusableInputError(f"--out={out}: holds other files than a site; name another folder")
 
 
 @contextmanager

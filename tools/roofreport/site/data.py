@@ -17,15 +17,14 @@ from datetime import datetime
 from enum import Enum
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
-from roofreport.bisect.repository import PLAIN_LOG
 from roofreport.compare.command import filter_of
 from roofreport.errors import UnusableInputError
-from roofreport.gate import standing
+from roofreport.gate import series_state
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import DISMISSED, PROFILE, Annotation, Reading, Run, Series
 from roofreport.history.store import Store, open_store
@@ -35,14 +34,14 @@ from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline
 from roofreport.render.chart import LEAST, MOST, SHAPES, Mark
 from roofreport.site.nights import Histories, Night, first_runs
-from roofreport.text import printable
+from roofreport.text import printable, shortened
 
 _LONGEST_WORD = 300
 
 
 def words(text: str, limit: int = _LONGEST_WORD) -> str:
-    """Untrusted text on one line; characters that would turn or hide the text around it are spelled out."""
-    return printable(text, limit)
+    """As much of a text as a page shows."""
+    return shortened(text, limit)
 
 
 def number(value: float | None, digits: int = 6) -> float | None:
@@ -174,23 +173,22 @@ _WIDEST = 50.0  # whose exponential is a number
 
 
 def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Level:
-    found = standing.fence_around(logs, metric)
+    found = series_state.fence_around(logs, metric)
     if found is None:  # too young for a fence
-        center, width = median(logs), standing.least_width(metric, standing.FAR_FLOOR)
+        center, width = median(logs), series_state.least_width(metric, series_state.FAR_FLOOR)
     else:
         center, width = found.center, min(found.far, _WIDEST)
     low, middle, high = (math.exp(center + side * width) for side in (-1, 0, 1))
     return Level(places[0], places[-1], middle, low, high)
 
 
-def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
-    """In the places of `values`; an unmeasured value does not belong to a level."""
-    kept = [(place, math.log(value)) for place, value in enumerate(values) if value is not None and usable(value)]
-    if not kept:
-        return []
-    places, logs = [place for place, _ in kept], [log for _, log in kept]
-    starts = [0, *(start for start in standing.change_points(logs) if 0 < start < len(logs)), len(logs)]
-    return [_level(places[start:end], logs[start:end], metric) for start, end in pairwise(starts)]
+def levels_of(values: Sequence[float | None], nights: Sequence[Night], metric: Metric) -> list[Level]:
+    """`values`: one for each night. A night without a usable one does not belong to a level."""
+    groups: dict[int, dict[int, float]] = {}
+    for place, (value, night) in enumerate(zip(values, nights, strict=True)):
+        if night.level is not None and value is not None and usable(value):
+            groups.setdefault(night.level, {})[place] = math.log(value)
+    return [_level([*group], [*group.values()], metric) for group in groups.values()]
 
 
 _BINS = 24
@@ -339,7 +337,7 @@ def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = ST
 def too_young(nights: Sequence[Night]) -> str:
     """Why the gate does not judge a series yet; empty if it does."""
     measured = sum(night.paced is not None for night in nights)
-    return "" if measured > standing.FEWEST_NIGHTS else standing.too_young(measured)
+    return "" if measured > series_state.FEWEST_NIGHTS else series_state.too_young(measured)
 
 
 _PROGRAM = "build/release/bin/roofbench"
@@ -438,7 +436,7 @@ def series_data(
         "doubts": _doubts(readings),
         "levels": [
             [*one[:2], *map(number, one[2:])]
-            for one in levels_of([None if one.doubt else one.value for one in readings], metric)
+            for one in levels_of([None if one.doubt else one.value for one in readings], nights, metric)
         ],
         "findings": _said_by_gate(findings, nights, metric, catalog),
         "annotations": _said(annotations, series),
@@ -477,7 +475,7 @@ def _widths(nights: Sequence[Night], metric: Metric) -> list[float | None]:
     """Those of the fences around the levels that the nights are at, at one pace of the machine."""
     widths: list[float | None] = [None] * len(nights)
     if not too_young(nights):
-        for level in levels_of([night.paced for night in nights], metric):
+        for level in levels_of([night.paced for night in nights], nights, metric):
             for place in range(level.first, level.last + 1):
                 widths[place] = math.log(level.high / level.middle)
     return widths
@@ -543,17 +541,18 @@ def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalog: Cata
 
 _MOST = 5000
 _SECONDS = 60
+# A setting of the user prints more than the format asks for.
+_LOG = ("log", "--no-show-signature", "--first-parent", f"--max-count={_MOST}", "--format=%H%x00%s", "-z")
 
 
 def commit_log(repository: Path) -> list[list[str]]:
     """[revision, first line of the message], newest first, along the first parents. Raises UnusableInputError."""
-    asked = ("--first-parent", f"--max-count={_MOST}", "--format=%H%x00%s", "-z")
-    command = ["git", "-C", str(repository), "log", *PLAIN_LOG, *asked]
+    command = ["git", "-C", str(repository), *_LOG]
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnusableInputError(f"--repository={printable(str(repository))}: {error}") from error
+        raise UnusableInputError(f"--repository={repository}: {error}") from error
     if done.returncode:
-        raise UnusableInputError(f"--repository={printable(str(repository))}: git finds no commits in it")
+        raise UnusableInputError(f"--repository={repository}: git finds no commits in it")
     parts = done.stdout.decode("utf-8", "replace").rstrip("\0").split("\0")
-    return [[revision, words(subject, 120)] for revision, subject in zip(parts[::2], parts[1::2], strict=False)]
+    return [[revision, printable(subject, 120)] for revision, subject in zip(parts[::2], parts[1::2], strict=False)]

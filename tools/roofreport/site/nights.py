@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
@@ -11,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from roofreport.gate import nightly_runs, standing
+from roofreport.gate import nightly_runs, series_state
 from roofreport.history.records import Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
 from roofreport.io.result import State
@@ -45,6 +44,7 @@ class Night:
     )
     processes: Sequence[Reading]  # oldest first
     paced: float | None  # the figure that the gate judges: at one pace of the machine; None: not measured
+    level: int | None  # the level of the series that it is at, from 0; None: as paced
 
 
 def _reading(run: Run, processes: Sequence[Reading], metric: Metric) -> Reading:
@@ -75,17 +75,27 @@ def by_night(
     for group in nightly_runs.grouped(history, runs, metric):
         firsts = [group.first_run(number) for number in range(group.count)]
         for place, series in enumerate(group.series):
-            logs, _ = standing.by_nightly_run(group.history(place, 0))
+            logs, _ = series_state.by_nightly_run(group.history(place, 0))
             paced = np.exp(np.clip(metric.sign * logs, -700.0, 700.0))
+            levels = _levels(logs)
             found[series] = [
                 Night(
                     _reading(firsts[number], own, metric),
                     own,
-                    float(paced[number]) if math.isfinite(logs[number]) else None,
+                    float(paced[number]) if number in levels else None,
+                    levels.get(number),
                 )
                 for number, own in group.nights(place).items()
             ]
     return found
+
+
+def _levels(logs: series_state.Floats) -> dict[int, int]:
+    """Each measured night to its level, by the change points that the gate looks for as well."""
+    known = np.flatnonzero(np.isfinite(logs))
+    starts = series_state.change_points(logs[known].tolist())
+    levels = np.searchsorted(starts, np.arange(len(known)), side="right")
+    return dict(zip(known.tolist(), levels.tolist(), strict=True))
 
 
 def first_runs(runs: Iterable[Run]) -> dict[str, Run]:

@@ -13,7 +13,7 @@ from statistics import median
 from markupsafe import Markup
 
 from roofreport import units
-from roofreport.gate import standing
+from roofreport.gate import series_state
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Run, Series
 from roofreport.io import case_name
@@ -69,7 +69,7 @@ def sparkline(values: Sequence[float | None]) -> Markup:
 
 
 @dataclass(frozen=True)
-class Row:
+class SeriesRow:
     key: str
     case: str
     family: str
@@ -101,7 +101,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Overview:
-    rows: Sequence[Row]
+    rows: Sequence[SeriesRow]
     latest: Run | None  # the first run of the newest night
 
     @property
@@ -117,12 +117,14 @@ class Overview:
         return sorted(Counter(row.status for row in self.rows).items(), key=lambda one: one[0].rank)
 
 
-def _change(values: Sequence[float], metric: Metric) -> float:
+def _change(nights: Sequence[Night]) -> float:
     """The newest night compared with those before at its level, of which a fence would be made."""
-    if len(values) <= standing.FEWEST_NIGHTS:
+    paced = [(night.paced, night.level) for night in nights if night.paced is not None and data.usable(night.paced)]
+    if len(paced) <= series_state.FEWEST_NIGHTS:
         return math.nan
-    level = values[data.levels_of(values, metric)[-1].first : -1][-standing.FENCE_NIGHTS :]
-    return values[-1] / median(level) - 1
+    newest, level = paced[-1]
+    before = [value for value, own in paced[:-1] if own == level][-series_state.FENCE_NIGHTS :]
+    return newest / median(before) - 1 if before else math.nan
 
 
 def _last_runs(history: Mapping[Series, Sequence[Night]]) -> dict[str, Run]:
@@ -135,21 +137,22 @@ def _last_runs(history: Mapping[Series, Sequence[Night]]) -> dict[str, Run]:
     return newest
 
 
-def _row(series: Series, nights: Sequence[Night], findings: Sequence[Finding], metric: Metric, last: Run | None) -> Row:
+def _row(
+    series: Series, nights: Sequence[Night], findings: Sequence[Finding], metric: Metric, last: Run | None
+) -> SeriesRow:
     """`last`: of the newest night of its machine."""
     readings = [night.reading for night in nights]
     young = data.too_young(nights)
     found, finding = data.worst_status(findings, metric, data.YOUNG if young else data.STEADY)
     if last is not None and last.toolchain.id != series.toolchain.id:
         found, finding = data.ENDED, None
-    paced = [night.paced for night in nights if night.paced is not None and data.usable(night.paced)]
     now = readings[-1].value if readings else None
-    effect = finding.effect if finding is not None else _change(paced, metric)
+    effect = finding.effect if finding is not None else _change(nights)
     since = None if finding is None else finding.since or finding.run
     if found is data.ENDED and readings:
         since = readings[-1].run
     name = words(series.case)
-    return Row(
+    return SeriesRow(
         key=token(series.key),
         case=name,
         family=words(case_name.family(series.case), 100),

@@ -18,7 +18,7 @@ _DIVIDES_A_BATCH = "tensor"  # the value of `parallel` with which all ranks comp
 
 
 @dataclass(frozen=True)
-class Point:
+class RanksPoint:
     ranks: int
     case: Case
 
@@ -96,7 +96,7 @@ class Series:
 
     name: str
     is_strong: bool
-    points: tuple[Point, ...]  # from few ranks to many
+    points: tuple[RanksPoint, ...]  # from few ranks to many
     model: Model | None  # None: too few points of several ranks
     # Errors of each point of several ranks, by a model fitted without it; empty if a point is indispensable.
     errors: tuple[float, ...]
@@ -110,7 +110,7 @@ class Series:
         return self.speedup(ranks, seconds) * self.points[0].ranks / ranks
 
 
-def _fit(several: Sequence[Point], is_strong: bool, node: int) -> Model | None:
+def _fit(several: Sequence[RanksPoint], is_strong: bool, node: int) -> Model | None:
     """Least squares of the relative errors of communication, without negative costs."""
     # SciPy takes most of a second to import: it is imported on use.
     from scipy.optimize import nnls
@@ -127,7 +127,7 @@ def _fit(several: Sequence[Point], is_strong: bool, node: int) -> Model | None:
     return Model(Link(*costs[:2]), Link(*costs[2:]), node, reach, hidden, last.computation, last.ranks, is_strong)
 
 
-def _errors(several: Sequence[Point], is_strong: bool, node: int) -> tuple[float, ...]:
+def _errors(several: Sequence[RanksPoint], is_strong: bool, node: int) -> tuple[float, ...]:
     fits = [(_fit([other for other in several if other is not point], is_strong, node), point) for point in several]
     errors = [model.seconds(point.ranks) / point.seconds - 1 for model, point in fits if model]
     return tuple(errors) if len(errors) == len(several) else ()
@@ -162,7 +162,7 @@ def find(cases: Sequence[Case], contract: Contract, node: int = MOST_RANKS) -> l
                 groups.setdefault(key, {})[ranks] = case
     found = []
     for (name, is_strong), members in groups.items():
-        points = tuple(Point(ranks, members[ranks]) for ranks in sorted(members))
+        points = tuple(RanksPoint(ranks, members[ranks]) for ranks in sorted(members))
         if len(points) > 1:
             several = [point for point in points if point.ranks > 1]
             errors = _errors(several, is_strong, node)

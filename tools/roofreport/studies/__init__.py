@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of tools/study, which measure the error rates of the verdicts of tools/report."""
+"""The programs tools/error_rate and tools/simulated_year: how often the verdicts of tools/report are wrong."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/study error_rate: records a pool of processes, and counts the wrong verdicts in contiguous windows of it."""
+"""tools/error_rate: records a pool of processes, and counts the wrong verdicts in contiguous windows of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roofreport import place, units
-from roofreport.compare import state
+from roofreport import project_folder, units
+from roofreport.compare import saved_state
 from roofreport.compare.command import Command, Finished, parse, run, sampling_flags
-from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
-from roofreport.gate.standing import MAD_SCALE
+from roofreport.exit_status import ended
+from roofreport.gate.series_state import MAD_SCALE
 from roofreport.io.load import load
 from roofreport.io.result import State
 from roofreport.stats import sequential
@@ -79,7 +79,7 @@ def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path
         )
     spare = (share - pilot.seconds) / (_SAMPLING_COST * len(cases))
     plan.max_time = round(min(_LONGEST_SAMPLING, _SHORTEST_SAMPLING + spare), 3)
-    state.save(folder / _PLAN, plan)
+    saved_state.save(folder / _PLAN, plan)
     return plan
 
 
@@ -104,7 +104,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
 
 def read_pool(folder: Path) -> Pool:
     """Whole rounds, in order."""
-    plan = state.restore(folder / _PLAN, Plan)
+    plan = saved_state.restore(folder / _PLAN, Plan)
     if plan is None:
         raise UnusableInputError(f"{folder}: no recording (it has no {_PLAN})")
     rounds = []
@@ -243,9 +243,9 @@ TARGETS = {0.0: 0.01, 0.03: 0.60, 0.05: 0.90}
 
 _EPILOG = """
 examples:
-  tools/study error_rate simulate
-  tools/study error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
-  tools/study error_rate evaluate pool
+  tools/error_rate simulate
+  tools/error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
+  tools/error_rate evaluate pool
 """
 
 
@@ -253,7 +253,7 @@ def _record(args: argparse.Namespace) -> int:
     command = parse(args.binary)
     flags = ["--check=off", *args.flags]
     seconds = args.minutes * 60
-    plan = state.restore(args.out / _PLAN, Plan)
+    plan = saved_state.restore(args.out / _PLAN, Plan)
     if plan is None:
         cases = command.with_flags(f"--benchmark_filter={args.filter}").cases()
         if len(cases) < FEWEST_CASES:
@@ -340,7 +340,7 @@ def _simulate(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        prog="tools/study error_rate",
+        prog="tools/error_rate",
         description="How often the verdicts of tools/report abba are wrong on this machine.",
         epilog=_EPILOG,
         formatter_class=raw,
@@ -349,7 +349,7 @@ def parser() -> argparse.ArgumentParser:
     record = verbs.add_parser("record", help="run the processes (resumes what was begun)")
     record.add_argument("--out", type=Path, required=True, metavar="DIR")
     record.add_argument("--minutes", type=amount, default=60.0, metavar="N", help="at most (60)")
-    binary = str(place.root() / "build/release/bin/roofbench")
+    binary = str(project_folder.root() / "build/release/bin/roofbench")
     record.add_argument("--binary", default=binary, help="a program, with flags")
     record.add_argument(
         "--filter", "--benchmark_filter", default=FILTER, metavar="REGEX", help="cases, as --benchmark_filter"
@@ -372,7 +372,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    return ended("tools/study error_rate", lambda: int(args.run(args)))
+    return ended("tools/error_rate", lambda: int(args.run(args)))
 
 
 if __name__ == "__main__":

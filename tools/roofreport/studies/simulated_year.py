@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/study simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
+"""tools/simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
 rate.
 
 The gate sees the data of a nightly job: times, the roofs measured alongside, and the accepted runs. A
@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
-from roofreport.gate import standing
-from roofreport.gate.again import PROCESSES, repeat_limit
-from roofreport.gate.standing import LONGEST, History, Standing
+from roofreport.exit_status import ended
+from roofreport.gate import series_state
+from roofreport.gate.second_run import PROCESSES, repeat_limit
+from roofreport.gate.series_state import LONGEST, History, SeriesState
 from roofreport.io.contract import TIME
 from roofreport.stats.verdict import Verdict
 from roofreport.studies import noise
@@ -98,7 +98,7 @@ class Conditions:
         verdicts, _ = window_verdicts(pairs[:, :1], pairs[:, 1:] + self.slowdown, True)
         return verdicts[0]
 
-    def repeated(self, stands: Standing) -> float:
+    def repeated(self, stands: SeriesState) -> float:
         """The median of some processes of the present build alone, at the pace of the series."""
         one = np.array([self.sensitivity])
         times, rates = noise.processes(self.random, one, PROCESSES, RERUN_SECONDS, self.drift, self.lean)
@@ -109,22 +109,22 @@ class Conditions:
 
 
 # Whether a series that stands like this raises an alarm.
-Rule = Callable[[Standing, Conditions], bool]
+Rule = Callable[[SeriesState, Conditions], bool]
 
 
-def _is_suspect(stands: Standing) -> bool:
+def _is_suspect(stands: SeriesState) -> bool:
     return stands.excess > stands.fence.near or stands.since is not None
 
 
-def with_base(stands: Standing, conditions: Conditions) -> bool:
+def with_base(stands: SeriesState, conditions: Conditions) -> bool:
     return _is_suspect(stands) and conditions.abba() is Verdict.SLOWER
 
 
-def by_repeating(stands: Standing, conditions: Conditions) -> bool:
+def by_repeating(stands: SeriesState, conditions: Conditions) -> bool:
     return _is_suspect(stands) and conditions.repeated(stands) > repeat_limit(stands)
 
 
-def without(stands: Standing, conditions: Conditions) -> bool:
+def without(stands: SeriesState, conditions: Conditions) -> bool:
     return stands.excess > stands.fence.far or stands.since is not None
 
 
@@ -181,7 +181,7 @@ def _gated_series(
                 paces[here].reshape(-1, paces.shape[2]),
                 accepted - begin,
             )
-            stands = standing.standing_of(history, TIME)
+            stands = series_state.state_of(history, TIME)
             if stands is None:
                 continue
             level, slowdown = injected_by[night], injected_by[night] - injected_by[good]
@@ -195,7 +195,7 @@ def _gated_series(
 def gated(year: Year, faults: Sequence[Sequence[Fault]], random: np.random.Generator, rule: Rule = with_base) -> Tally:
     tally = Tally()
     flat = year.log_rates.reshape(-1, year.log_rates.shape[2])
-    memory = standing.memory_pace(flat, year.follows_memory).reshape(year.log_rates.shape)
+    memory = series_state.memory_pace(flat, year.follows_memory).reshape(year.log_rates.shape)
     for index in range(year.log_times.shape[2]):
         paces = np.stack([year.log_rates[:, :, index], memory[:, :, index]], axis=2)
         _gated_series(year, index, paces, faults[index], random, rule).count(tally)
@@ -226,10 +226,10 @@ FAULT = 0.03
 
 def _ruptures(kernel: str, penalty: float, clipped: bool) -> Find:
     def find(values: Floats) -> list[int]:
-        steady = standing.steady(values, clipped)
+        steady = series_state.steady(values, clipped)
         if steady is None:
             return []
-        return standing.segments(steady, penalty, kernel)
+        return series_state.segments(steady, penalty, kernel)
 
     return find
 
@@ -279,12 +279,12 @@ def _steady_series(seed: int, series: int, nights: int) -> Floats:
     made = noise.simulated(random, series, nights, 3)
     made.log_times[made.driver_night :] -= made.driver_shift
     flat = made.log_rates.reshape(-1, series)
-    memory = standing.memory_pace(flat, made.follows_memory)
+    memory = series_state.memory_pace(flat, made.follows_memory)
     columns = []
     for index in range(series):
         logs = made.log_times[:, :, index].ravel()
         paces = np.column_stack([flat[:, index], memory[:, index]])
-        steady = standing.steadied(logs, paces, standing.fit_pace(logs, paces)).reshape(nights, -1)
+        steady = series_state.steadied(logs, paces, series_state.fit_pace(logs, paces)).reshape(nights, -1)
         columns.append(np.nanmedian(steady, axis=1))
     values = np.column_stack(columns)
     return np.asarray(values[np.isfinite(values).all(axis=1)])
@@ -318,9 +318,9 @@ in every series a slowdown of 8 % and one of 3 % on random nights. A second run 
 by the same rule as any A B B A. Exit status 1: the first row misses a target.
 
 examples:
-  tools/study simulated_year
-  tools/study simulated_year --processes=1 --seed=7
-  tools/study simulated_year --detectors
+  tools/simulated_year
+  tools/simulated_year --processes=1 --seed=7
+  tools/simulated_year --detectors
 """
 
 
@@ -360,7 +360,7 @@ def _simulate(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        prog="tools/study simulated_year",
+        prog="tools/simulated_year",
         description="The verdicts of tools/report gate in a synthetic year on a shared machine.",
         epilog=_EPILOG,
         formatter_class=raw,
@@ -383,7 +383,7 @@ def _study(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    return ended("tools/study simulated_year", lambda: _study(args))
+    return ended("tools/simulated_year", lambda: _study(args))
 
 
 if __name__ == "__main__":

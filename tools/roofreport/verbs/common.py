@@ -19,13 +19,13 @@ from roofreport.errors import UnusableInputError
 from roofreport.history.document import moment
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
-from roofreport.place import local_results
+from roofreport.project_folder import local_results
 from roofreport.render import formats
 from roofreport.render.chart import Chart
 from roofreport.render.formats import Table
 from roofreport.stats.verdict import ALARMS, Judgment
 from roofreport.terminal import columns, say
-from roofreport.text import printable
+from roofreport.text import inert, shortened
 
 EXIT_OK = 0
 EXIT_ALARM = 1
@@ -38,6 +38,7 @@ class Verb(NamedTuple):
     epilog: str  # of its help
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    unusable: int = EXIT_UNUSABLE  # the exit status for unusable input
 
 
 def warn(text: str) -> None:
@@ -47,9 +48,9 @@ def warn(text: str) -> None:
 def notes(results: Sequence[Result]) -> None:
     """Prints the notes on files before their content."""
     for result in results:
-        name = printable(str(result.path))
+        name = result.name
         for note in result.notes:
-            warn(f"{name}: {printable(note, 500)}")
+            warn(f"{name}: {shortened(note, 500)}")
         if result.context.get("optimized") == "false":
             warn(f"{name}: its build is not optimized: its times mean nothing")
         if not result.cases:
@@ -102,7 +103,7 @@ def metric_of(name: str, contract: Contract) -> Metric:
     if found is None or found.better is Better.NEITHER:
         choices = ", ".join(row.name for row in (contract.time, *contract.counters) if row.better is not Better.NEITHER)
         why = "is neither better nor worse when it changes" if found else "is not in the table of metrics"
-        raise UnusableInputError(f"--metric={printable(name, 60)}: {why}; there are {printable(choices, 2000)}")
+        raise UnusableInputError(f"--metric={name}: {why}; there are {shortened(choices, 2000)}")
     return found if found.name == name else replace(found, name=name)
 
 
@@ -156,7 +157,7 @@ def add_filter(parser: argparse.ArgumentParser, required: bool = False) -> None:
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
+    parser.add_argument("--metric", type=inert, default=TIME.name, help="time (default) or a counter with a direction")
 
 
 def add_flag(parser: argparse.ArgumentParser, text: str) -> None:
@@ -194,22 +195,17 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_pictures(parser: argparse.ArgumentParser) -> None:
+def add_picture(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the picture as SVG (light and dark)")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="write the picture as PNG")
 
 
-def pictures(args: argparse.Namespace, draw: Callable[[], Sequence[Chart]]) -> None:
-    """Writes the requested SVG and PNG, if any, of the charts that `draw` makes."""
-    if not (args.svg or args.png):
+def picture(args: argparse.Namespace, draw: Callable[[], Sequence[Chart]]) -> None:
+    """Writes the SVG, if it is requested, of the charts that `draw` makes."""
+    if args.svg is None:
         return
     with importing_matplotlib():
-        from roofreport.render.pictures import write_png, write_svg
-    charts = draw()
-    for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):
-        if path is not None:
-            with files.writing_to(path):
-                write_picture(path, charts)
+        from roofreport.render.pictures import svg_of_charts
+    write(args.svg, svg_of_charts(draw()))
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that compare results, programs or commits: compare, abba, bisect."""
+"""The verbs that compare results or programs: compare, abba."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import argparse
 import hashlib
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from roofreport import place, units
-from roofreport.bisect.repository import BUILD, PREFIX, PROGRAM, Recipe, Repository
-from roofreport.compare import axes, compare_py, comparison, state
+from roofreport import project_folder
+from roofreport.compare import axes, compare_py, comparison
 from roofreport.compare.command import Command, parse
 from roofreport.errors import UnusableInputError
 from roofreport.io import result
-from roofreport.io.contract import TIME, Metric, packaged
+from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load_all
 from roofreport.io.result import Result
 from roofreport.render import formats, judgment_table
-from roofreport.stats.verdict import Verdict
+from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.terminal import say, show
-from roofreport.text import printable
 from roofreport.verbs.common import (
-    EXIT_ALARM,
     EXIT_OK,
     Verb,
     add_budget,
@@ -41,8 +38,8 @@ from roofreport.verbs.common import (
     warn,
 )
 
-if TYPE_CHECKING:
-    from roofreport.bisect.search import Found
+# What git bisect run takes for a commit that cannot be judged.
+EXIT_UNJUDGED = 125
 
 _VERDICTS = """
 verdicts:
@@ -128,6 +125,9 @@ Per case: Wilcoxon's signed-rank test over the pairs at 1 %, spent over four loo
 Hochberg at 5 %; and a floor from what neighboring processes of one side differ by. Decided cases are left out of
 further processes. Repeat the command to continue an interrupted comparison.
 
+exit status, as git bisect run takes it: 0 every case was judged and none is worse, 1 one is SLOWER or FAILED,
+{EXIT_UNJUDGED} none of these, but one is AMBIGUOUS or MISSING; also for unusable input
+
 examples:
   tools/report abba old/roofbench new/roofbench --filter='matmul/.*bf16'
   tools/report abba 'bin/roofbench --threads=1' 'bin/roofbench --threads=2' \\
@@ -157,13 +157,12 @@ def _add_abba(parser: argparse.ArgumentParser) -> None:
     add_max_time(parser, "seconds of samples a case (default: by the budget)")
     add_pairs(parser, "most pairs (default: as the budget allows)")
     add_state(parser, "where results and progress are kept (default: results/local/…)")
-    parser.add_argument("--restart", action="store_true", help="start again")
 
 
 def _state_folder(args: argparse.Namespace) -> Path:
     metric = [] if args.metric == TIME.name else [args.metric]
     text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags, *metric])
-    return place.local_results() / f"abba-{hashlib.sha256(os.fsencode(text)).hexdigest()[:10]}"
+    return project_folder.local_results() / f"abba-{hashlib.sha256(os.fsencode(text)).hexdigest()[:10]}"
 
 
 def _metric(name: str, new: Command) -> Metric:
@@ -173,7 +172,7 @@ def _metric(name: str, new: Command) -> Metric:
 
 def _abba(args: argparse.Namespace) -> int:
     # SciPy's statistics take a second to import.
-    from roofreport.compare.abba import Abba, Options
+    from roofreport.compare.abba import Abba, ComparisonOptions
 
     if args.new is None:
         if args.match is None:
@@ -183,12 +182,9 @@ def _abba(args: argparse.Namespace) -> int:
     base, new = (parse(side, program_flags(args)) for side in (args.base, args.new))
     metric = _metric(args.metric, new)
     folder = args.state or _state_folder(args)
-    if args.restart and folder.exists():
-        for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
-            path.unlink()
     say(f"state: {folder}")
     try:
-        options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
+        options = ComparisonOptions(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
         judgments = Abba(options, say).run()
     except KeyboardInterrupt:
         say("interrupted; repeat the command to continue")
@@ -197,90 +193,14 @@ def _abba(args: argparse.Namespace) -> int:
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
     found = judgment_table.summary(judgments)
     show("\n" + formats.prose(f"{found} ({metric.name}, A B B A, 95 % intervals{sides})"))
-    return exit_status(judgments)
+    return exit_status(judgments) or (EXIT_UNJUDGED if _unjudged(judgments) else EXIT_OK)
 
 
-_BISECT = f"""
-Builds GOOD, BAD and commits between them in a work tree of their own, compares each with GOOD in fresh processes by
-turns (abba), and ends with the commit that made the case slower, its effect, and the number of builds. Commits that do
-not build, and those that stay AMBIGUOUS with more pairs, are passed over. Repeat the command to continue after an
-interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
-
---build is run by a shell in the work tree and leaves --program below ${PREFIX}; without it:
-  {BUILD.replace(" && ", " &&" + chr(10) + "  ")}
-
-exit status: 0 the commit is found, 1 it is one of several, 2 unusable input
-
-examples:
-  tools/report bisect v1.2 HEAD --filter='softmax/.*bf16/d:4096'
-  tools/report bisect 4f2a9c1 main --filter=gemv --program=bench \\
-      --build='make && cp bench "${PREFIX}"'
-"""
-
-
-def _add_bisect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("good", metavar="GOOD", help="a commit that was fast")
-    parser.add_argument("bad", metavar="BAD", help="a later one that is slow")
-    add_filter(parser, required=True)
-    add_metric(parser)
-    parser.add_argument("--repository", type=Path, default=place.root(), metavar="DIR", help="default: this one")
-    parser.add_argument("--build", default=BUILD, metavar="COMMAND", help="see below")
-    parser.add_argument("--program", default=PROGRAM, metavar="FILE", help=f"what the build leaves ({PROGRAM})")
-    add_budget(parser, "of a comparison: 5min (default)")
-    add_flag(parser, "for the programs (repeatable)")
-    add_max_time(parser, "seconds of samples a case, as in abba")
-    add_pairs(parser, "most pairs of a comparison")
-    add_state(parser, "where all is kept (default: results/local/…)")
-
-
-def _bisect(args: argparse.Namespace) -> int:
-    # SciPy's statistics take a second to import.
-    from roofreport.bisect.search import Progress, Question, Search, Workshop
-
-    metric = metric_of(args.metric, packaged())
-    # Commits are part of the key, so a branch that has moved begins a new search.
-    probe = Repository(args.repository, Path(), Recipe(args.build, args.program))
-    good, bad = probe.commit(args.good), probe.commit(args.bad)
-    settings = (args.filter, args.metric, args.build, args.program, args.budget, args.max_time, args.pairs)
-    parts = [str(args.repository.resolve()), good.id, bad.id, *map(str, settings), *args.flags]
-    key = hashlib.sha256(os.fsencode("\0".join(parts))).hexdigest()[:16]
-    folder = args.state or place.local_results() / f"bisect-{key[:10]}"
-    say(f"state: {folder}")
-    repository = Repository(args.repository, folder, Recipe(args.build, args.program))
-    commits = repository.between(good, bad)
-    file, question = folder / "bisect.json", "search (other commits, cases, build or budget)"
-    progress = state.restore_own(file, Progress, key, question) or Progress(key)
-    asked = Question(args.filter, metric, tuple(args.flags), args.budget, args.max_time, args.pairs)
-    workshop = Workshop(repository, asked, folder, progress, say)
-    try:
-        found = Search(good, workshop, progress, lambda: state.save(file, progress), say).run(commits)
-    except KeyboardInterrupt:
-        state.save(file, progress)
-        say("interrupted; repeat the command to continue")
-        return 128 + signal.SIGINT
-    repository.leave()
-    state.save(file, progress)
-    _show_found(found)
-    return EXIT_OK if len(found.commits) == 1 else EXIT_ALARM
-
-
-def _show_found(found: Found) -> None:
-    one = found.judgment
-    if len(found.commits) == 1:
-        show(f"commit {found.commits[0].text()}")
-        if one is not None:
-            effect = f"{units.percent(one.effect)} ({one.interval()}, {one.note})"
-            show(f"{printable(found.case, 300)}: {effect}, {one.verdict.value}")
-            show(f"against the commit before it, {found.before.text()}")
-    else:
-        show(f"one of {len(found.commits)} commits; those between do not build, or are undecided:")
-        for commit in found.commits:
-            show(f"  {commit.text()}")
-    show(units.counted(found.builds, "build"))
+def _unjudged(judgments: Sequence[Judgment]) -> bool:
+    return any(one.verdict in (Verdict.AMBIGUOUS, Verdict.MISSING) for one in judgments)
 
 
 VERBS = {
     "compare": Verb(_COMPARE, _add_compare, _compare),
-    "abba": Verb(_ABBA, _add_abba, _abba),
-    "bisect": Verb(_BISECT, _add_bisect, _bisect),
+    "abba": Verb(_ABBA, _add_abba, _abba, EXIT_UNJUDGED),
 }

@@ -11,12 +11,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofreport import place, units
+from roofreport import project_folder, units
 from roofreport.errors import UnusableInputError
 from roofreport.io import profile
 from roofreport.io.contract import TIME, packaged
 from roofreport.terminal import say, show
-from roofreport.text import printable
+from roofreport.text import inert, shortened
 from roofreport.verbs.common import (
     EXIT_ALARM,
     EXIT_OK,
@@ -34,8 +34,8 @@ from roofreport.verbs.common import (
 from roofreport.verbs.recordings import profile_text
 
 if TYPE_CHECKING:
-    from roofreport.gate.again import Programs
     from roofreport.gate.nightly_runs import NightlyRuns
+    from roofreport.gate.second_run import Programs
     from roofreport.gate.verdicts import Finding
     from roofreport.history.records import Run
     from roofreport.history.store import Store
@@ -92,18 +92,18 @@ def _program(text: str) -> str:
         return text
     found = next((folder / name for name in _PLACES if (folder / name).is_file()), None)
     if found is None:
-        raise UnusableInputError(f"{printable(text)}: has neither {' nor '.join(_PLACES)}")
+        raise UnusableInputError(f"{text}: has neither {' nor '.join(_PLACES)}")
     return str(found)
 
 
 def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
-    from roofreport.gate.again import Programs
+    from roofreport.gate.second_run import Programs
 
     if args.base and not args.binary:
         raise UnusableInputError("--base needs --binary, the program to compare with it")
     if args.profile and not args.base:
         raise UnusableInputError("--profile needs --base and --binary, the two programs")
-    folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
+    folder = args.state or project_folder.local_results() / f"gate-{group.runs[-1].digest[:12]}"
     return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
 
 
@@ -118,20 +118,20 @@ def _profiled(found: Sequence[Finding], programs: Programs) -> list[Finding]:
 def _profile(case: str, programs: Programs) -> str:
     from roofreport.gate import profiles
 
-    say(f"profile of both programs: {printable(case)}")
+    say(f"profile of both programs: {case}")
     try:
         return profile_text([profile.load(folder) for folder in profiles.recorded(programs, case)])[:_LONGEST_PROFILE]
     except UnusableInputError as error:
-        return f"no profile: {printable(str(error), 500)}"
+        return f"no profile: {shortened(str(error), 500)}"
 
 
 def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Namespace) -> Report:
-    from roofreport.gate import again, kept, nightly_runs, verdicts
+    from roofreport.gate import nightly_runs, second_run, stored_verdicts, verdicts
     from roofreport.render.history import Report
 
     remarks = store.annotations()
     programs = _programs(args, group)
-    answer = again.ask(verdicts.levels(group, remarks), metric, programs, say)
+    answer = second_run.ask(verdicts.levels(group, remarks), metric, programs, say)
     found = verdicts.ordered([*answer.found, *verdicts.others(group, remarks)])
     if args.profile and metric.name == TIME.name:
         found = _profiled(found, programs)
@@ -139,7 +139,7 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
     notes = [answer.note] if answer.note else []
     if all(run.id > 0 for run in group.tonight):  # of a night in the history
         try:
-            kept.keep(store, group.tonight[0].started, [*found, *answer.dismissed])
+            stored_verdicts.add(store, group.tonight[0].started, [*found, *answer.dismissed])
         except UnusableInputError as error:
             notes.append(f"the site does not show what the second run said: {error}")
     return Report(
@@ -164,7 +164,7 @@ def _gate(args: argparse.Namespace) -> int:
         else:
             groups = nightly_runs.newest(store, metric)
         if not groups:
-            raise UnusableInputError(f"{printable(args.store)}: holds no run; tools/report history add RESULT adds one")
+            raise UnusableInputError(f"{args.store}: holds no run; tools/report history add RESULT adds one")
         reports = [_judged(store, group, metric, args) for group in groups]
     for report in reports:
         show(history.gate_text(report), end="")
@@ -191,10 +191,12 @@ examples:
 
 
 def _add_accept(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("series", metavar="SERIES", help="a case, a pattern with * and ?, or a key of history list")
+    parser.add_argument(
+        "series", type=inert, metavar="SERIES", help="a case, a pattern with * and ?, or a key of history list"
+    )
     add_store(parser)
     parser.add_argument("--since", required=True, metavar="WHEN", help="a date, or the commit of a run")
-    parser.add_argument("--why", required=True, metavar="TEXT", help="for those who read the chart")
+    parser.add_argument("--why", required=True, type=inert, metavar="TEXT", help="for those who read the chart")
 
 
 def _accept(args: argparse.Namespace) -> int:
@@ -209,14 +211,13 @@ def _accept(args: argparse.Namespace) -> int:
         cases = {one.case for one in series if pattern == one.case or fnmatchcase(one.case, pattern)}
         if not cases:
             raise UnusableInputError(
-                f"{printable(args.series)}: no case has such a name; tools/report history list --series shows which"
-                " there are"
+                f"{args.series}: no case has such a name; tools/report history list --series shows which there are"
             )
         runs = [run for run in store.runs() if machine in ("", run.machine.id)]
         since = _moment(args.since, runs)
         made = store.accept(pattern, since, args.why, machine)
     what = units.counted(len(cases), "case")
-    show(f"{what} accepted since {made.since:%Y-%m-%d %H:%M} UTC: {printable(made.why, 300)}")
+    show(f"{what} accepted since {made.since:%Y-%m-%d %H:%M} UTC: {shortened(made.why, 300)}")
     return EXIT_OK
 
 
@@ -228,7 +229,7 @@ def _moment(text: str, runs: list[Run]) -> datetime:
     try:
         return day(text)
     except argparse.ArgumentTypeError:
-        raise UnusableInputError(f"--since={printable(text, 60)}: neither a date nor the commit of a run") from None
+        raise UnusableInputError(f"--since={text}: neither a date nor the commit of a run") from None
 
 
 VERBS = {"gate": Verb(_GATE, _add_gate, _gate), "accept": Verb(_ACCEPT, _add_accept, _accept)}

@@ -14,7 +14,7 @@ from roofreport.files import replacing, writing_to
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
 from roofreport.terminal import say, show
-from roofreport.text import printable
+from roofreport.text import inert, printable, shortened
 from roofreport.verbs.common import (
     EXIT_ALARM,
     EXIT_OK,
@@ -59,7 +59,7 @@ def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> St
 def _show_added(added: Added, path: Path, first: bool) -> None:
     run = added.run
     name = printable(str(path))
-    about = f"run {run.id}, {added.cases} cases, {printable(run.machine.label)}, {printable(run.toolchain.label)}"
+    about = f"run {run.id}, {added.cases} cases, {run.machine.label}, {run.toolchain.label}"
     if added.is_new:
         show(f"{name}: {about}")
     elif added.completed:
@@ -67,9 +67,9 @@ def _show_added(added: Added, path: Path, first: bool) -> None:
     else:
         show(f"{name}: run {run.id} is there already")
     if added.new_machine and not first:
-        warn(f"{printable(run.machine.label)} is a machine that was not seen before: it begins its own series")
+        warn(f"{run.machine.label} is a machine that was not seen before: it begins its own series")
     elif added.new_toolchain and not first:
-        warn(f"{printable(run.toolchain.label)} was not seen before: it begins new series")
+        warn(f"{run.toolchain.label} was not seen before: it begins new series")
 
 
 def _add(args: argparse.Namespace) -> int:
@@ -91,7 +91,7 @@ def _add(args: argparse.Namespace) -> int:
             empty = False
     if failed:
         for line in failed[:-1]:
-            say(f"tools/report: {printable(line, 4000)}")
+            say(f"tools/report: {line}")
         raise UnusableInputError(failed[-1])
     return EXIT_OK
 
@@ -126,13 +126,12 @@ def _show(args: argparse.Namespace) -> int:
         ]
         if not chosen:
             raise UnusableInputError(
-                f"{printable(args.series)}: no case has such a name; tools/report history list --series shows which"
-                " there are"
+                f"{args.series}: no case has such a name; tools/report history list --series shows which there are"
             )
         for one in chosen:
             readings = store.readings(one)[-(args.last or 0) :]
-            show(printable(one.case, 300))
-            show(f"{one.key}: {printable(one.machine.label)}; {printable(one.toolchain.label)}")
+            show(one.case)
+            show(f"{one.key}: {one.machine.label}; {one.toolchain.label}")
             show(formats.terminal(history.readings_table(one, readings, metric)))
     return EXIT_OK
 
@@ -147,7 +146,7 @@ def _prune(args: argparse.Namespace) -> int:
         else:
             chosen = [run for run in store.runs() if run.started < args.before]
         for run in chosen:
-            show(f"run {run.id} of {run.started:%Y-%m-%d %H:%M}, {printable(run.machine.label)}")
+            show(f"run {run.id} of {run.started:%Y-%m-%d %H:%M}, {run.machine.label}")
         if not args.dry_run:
             prune(store, chosen)
         show(f"{len(chosen)} runs {'would be' if args.dry_run else 'are'} gone")
@@ -175,7 +174,7 @@ def _verify(args: argparse.Namespace) -> int:
     with _open(args) as store:
         found = list(faults(store))
         for line in found:
-            show(printable(line, 500))
+            show(shortened(line, 500))
         runs = store.runs()
     show(f"{len(runs)} runs, {len(found)} faults")
     return EXIT_ALARM if found else EXIT_OK
@@ -211,7 +210,9 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
     _add_machine(listed)
 
     shown = action("show", "a series, run by run", _show)
-    shown.add_argument("series", metavar="SERIES", help="a key from list --series, a case, or a pattern with * and ?")
+    shown.add_argument(
+        "series", type=inert, metavar="SERIES", help="a key from list --series, a case, or a pattern with * and ?"
+    )
     add_metric(shown)
     shown.add_argument("--last", type=count, metavar="N", help="the newest N runs alone")
 
@@ -250,9 +251,15 @@ def _add_site(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="replaced when the site is whole")
     parser.add_argument(
-        "--metric", action="append", metavar="METRIC", help="time (default) or a counter with a direction; several"
+        "--metric",
+        type=inert,
+        action="append",
+        metavar="METRIC",
+        help="time (default) or a counter with a direction; several",
     )
-    parser.add_argument("--title", default="roofbench", metavar="TEXT", help="the name of the project: roofbench")
+    parser.add_argument(
+        "--title", type=inert, default="roofbench", metavar="TEXT", help="the name of the project: roofbench"
+    )
     parser.add_argument("--repository", type=Path, metavar="FOLDER", help="the git repository that revisions are of")
 
 

@@ -13,7 +13,6 @@ from roofreport.io.profile import Profile
 from roofreport.render import memory
 from roofreport.render import profile as tables
 from roofreport.terminal import show
-from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, Verb, count, importing_matplotlib, section, write
 
 _PROFILE = """
@@ -57,7 +56,7 @@ def profile_text(loaded: Sequence[list[Profile]], rows: int = ROWS) -> str:
     answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
     sections = [section(title, table) for title, table in answers if table.rows]
     for old, new in _pairs(*loaded) if len(loaded) == 2 else []:
-        title = f"{printable(old.case, 300)}\nagainst {printable(new.case, 300)}"
+        title = f"{old.case}\nagainst {new.case}"
         sections += [section(title, table) for table in tables.side_by_side(old, new, rows)]
     return "\n".join(sections)
 
@@ -105,7 +104,7 @@ def _memory(args: argparse.Namespace) -> int:
         write(args.svg, memory_timeline(snapshots[0], curves[0]))
     sections = [section("Peaks by category", memory.peaks(snapshots, curves))]
     for one, drawn in zip(snapshots, curves, strict=True):
-        title = f"Alive at the peak of {printable(one.case, 300)}"
+        title = f"Alive at the peak of {one.case}"
         sections.append(section(title, memory.largest(one, drawn, args.rows)))
     show("\n".join(sections), end="")
     return EXIT_OK

@@ -16,16 +16,16 @@ from roofreport.render import formats, ranks, result_tables, roofline, sweeps, t
 from roofreport.stats import growth
 from roofreport.stats import ranks as ranks_model
 from roofreport.terminal import show
-from roofreport.text import printable
+from roofreport.text import inert
 from roofreport.verbs.common import (
     EXIT_OK,
     Verb,
-    add_pictures,
+    add_picture,
     append_lines,
     count,
     importing_matplotlib,
     notes,
-    pictures,
+    picture,
     section,
     warn,
     write,
@@ -66,9 +66,12 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     columns = ", ".join([*result_tables.DEFAULT_COLUMNS[:3], result_tables.NOTES])
     _add_results(parser)
     _add_format(parser, more=["gpt_fast"])
-    parser.add_argument("--columns", help=f"comma-separated: {columns}, or any counter")
+    parser.add_argument("--columns", type=inert, help=f"comma-separated: {columns}, or any counter")
     parser.add_argument(
-        "--baseline", metavar="AXIS:VALUE", help="adds how much faster each case is than the same one with this"
+        "--baseline",
+        type=inert,
+        metavar="AXIS:VALUE",
+        help="adds how much faster each case is than the same one with this",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
     parser.add_argument(
@@ -96,7 +99,7 @@ def _table(args: argparse.Namespace) -> int:
         return EXIT_OK
     for other in results[1:]:
         for difference in differences(results[0], other, with_host=True):
-            warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
+            warn(f"[1] and {other.name} are of different machines: {difference}")
     columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_tables.DEFAULT_COLUMNS
     built = (
         training_table.published(results[0], repeats=args.repeats, deviations=args.format == "csv")
@@ -163,7 +166,7 @@ def _summary(args: argparse.Namespace) -> int:
 _SCALING = """
 examples:
   tools/report scaling run.json --svg=scaling.svg
-  tools/report scaling run.json --axis=matmul.m --png=m.png   any numeric axis
+  tools/report scaling run.json --axis=matmul.m --svg=m.svg   any numeric axis
   tools/report scaling run.json --points --format=csv         a row a point
 """
 
@@ -177,7 +180,7 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
         "--points", action="store_true", help="a row a point, with its times over those of the smallest of its sweep"
     )
     _add_format(parser, "of the points")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _scaling(args: argparse.Namespace) -> int:
@@ -187,17 +190,17 @@ def _scaling(args: argparse.Namespace) -> int:
     found = growth.find([*result.merged().values()], result.contract, args.axis)
     if not found:
         what = (
-            f"{', '.join(map(printable, args.axis))}: fewer than {growth.FEWEST_POINTS} measured points"
+            f"{', '.join(args.axis)}: fewer than {growth.FEWEST_POINTS} measured points"
             if args.axis
             else f"no axis with an expected growth has {growth.FEWEST_POINTS} measured points"
         )
-        raise UnusableInputError(f"{printable(str(args.result))}: {what}")
+        raise UnusableInputError(f"{args.result}: {what}")
     if args.points:
         show(formats.FORMATS[args.format](sweeps.sweep_table(found)), end="")
     else:
         for series in found:
             show(formats.prose(result_tables.growth_line(series)))
-    pictures(args, lambda: sweeps.growth_charts(found))
+    picture(args, lambda: sweeps.growth_charts(found))
     return EXIT_OK
 
 
@@ -235,7 +238,7 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
         help="ranks of a node, whose links differ from those between nodes (default: all)",
     )
     _add_format(parser, "of the table")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _ranks(args: argparse.Namespace) -> int:
@@ -244,11 +247,11 @@ def _ranks(args: argparse.Namespace) -> int:
     found = ranks_model.find(_cases(results), results[0].contract, args.node)
     if not found:
         raise UnusableInputError(
-            f"{printable(', '.join(args.results))}: no step with `parallel` was measured with two numbers of ranks; "
+            f"{', '.join(args.results)}: no step with `parallel` was measured with two numbers of ranks; "
             "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' measures three"
         )
     show(formats.FORMATS[args.format](ranks.scaling_table(found, args.predict)), end="")
-    pictures(args, lambda: [ranks.scaling_chart(found, args.predict)])
+    picture(args, lambda: [ranks.scaling_chart(found, args.predict)])
     return EXIT_OK
 
 
@@ -266,7 +269,7 @@ The knee is the batch with the most throughput for its latency (the ratio of bot
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     _add_result(parser)
     _add_format(parser, "of the table")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _serving(args: argparse.Namespace) -> int:
@@ -274,11 +277,11 @@ def _serving(args: argparse.Namespace) -> int:
     curves = axes.serving_curves(result.merged().values(), result.contract)
     if not curves:
         raise UnusableInputError(
-            f"{printable(str(args.result))}: no generation was measured with {axes.FEWEST_POINTS} batches; "
+            f"{args.result}: no generation was measured with {axes.FEWEST_POINTS} batches; "
             "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 measures seven"
         )
     show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
-    pictures(args, lambda: [sweeps.serving_chart(curves)])
+    picture(args, lambda: [sweeps.serving_chart(curves)])
     return EXIT_OK
 
 
@@ -302,25 +305,25 @@ def _params(args: argparse.Namespace) -> int:
 _ROOFLINE = """
 examples:
   tools/report roofline run.json --html=roofline.html   opens without network
-  tools/report roofline run.json --svg=roofline.svg --png=roofline.png
+  tools/report roofline run.json --svg=roofline.svg
 """
 
 
 def _add_roofline(parser: argparse.ArgumentParser) -> None:
     _add_result(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page: picture, table, facts")
-    add_pictures(parser)
+    add_picture(parser)
 
 
 def _roofline(args: argparse.Namespace) -> int:
     result = _loaded(args.result)
-    if not (args.svg or args.png or args.html):
-        raise UnusableInputError("nothing to write: give --html=FILE, --svg=FILE or --png=FILE")
+    if not (args.svg or args.html):
+        raise UnusableInputError("nothing to write: give --html=FILE or --svg=FILE")
     if args.html is not None:
         with importing_matplotlib():
             from roofreport.render import page
         write(args.html, page.render(result))
-    pictures(args, lambda: [roofline.chart(result)])
+    picture(args, lambda: [roofline.chart(result)])
     return EXIT_OK
 
 

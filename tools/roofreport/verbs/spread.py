@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median, quantiles
 
-from roofreport import place, units
+from roofreport import project_folder, units
 from roofreport.compare.command import parse, run_all
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load_all
@@ -19,7 +19,6 @@ from roofreport.render import formats, result_tables
 from roofreport.render.formats import Cell, Table, words
 from roofreport.stats import verdict
 from roofreport.terminal import say, show
-from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, Verb, add_filter, add_flag, add_state, count, notes, program_flags
 
 _SPREAD = """
@@ -57,7 +56,7 @@ def _add_spread(parser: argparse.ArgumentParser) -> None:
 
 
 def _measured_now(args: argparse.Namespace) -> list[Result]:
-    folder = args.state or place.local_results() / f"spread-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = args.state or project_folder.local_results() / f"spread-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
         return run_all(parse(args.program, program_flags(args)), args.processes or _PROCESSES, folder, say)
     except KeyboardInterrupt:
@@ -71,7 +70,7 @@ def _given(args: argparse.Namespace) -> list[Result]:
     try:
         chosen = re.compile(args.filter or "")
     except re.error as error:
-        raise UnusableInputError(f"--filter={printable(args.filter)}: {error}") from error
+        raise UnusableInputError(f"--filter={args.filter}: {error}") from error
     results = load_all(args.results)
     notes(results)
     return [replace(one, cases=tuple(case for case in one.cases if chosen.search(case.name))) for one in results]
@@ -86,7 +85,7 @@ def _spread(args: argparse.Namespace) -> int:
     table = _within_processes(results) if args.samples else result_tables.over_processes(results)
     if args.samples and not table.rows:
         what = "no samples of such a case" if args.filter else "no samples (a journal has them: --journal=FILE)"
-        raise UnusableInputError(f"{printable(str(results[0].path))}: {what}")
+        raise UnusableInputError(f"{results[0].path}: {what}")
     show(formats.terminal(table), end="")
     return EXIT_OK
 
@@ -99,7 +98,7 @@ def _within_processes(results: Sequence[Result]) -> Table:
         for case in result.cases
         if case.state is State.MEASURED and case.samples
     ]
-    files = [f"[{number}] {printable(str(result.path))}" for number, result in enumerate(results, 1)]
+    files = [f"[{number}] {result.name}" for number, result in enumerate(results, 1)]
     return Table(_HEADERS, tuple(rows), tuple(files) if len(files) > 1 else ())
 
 
@@ -122,7 +121,7 @@ def _samples_row(case: Case, process: str) -> tuple[Cell, ...]:
     # A single sample apart from all others was disturbed: that is not a second state.
     if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
         found = None
-    name = printable(case.name, 300) + (f" ({case.repetition})" if case.repetition else "") + process
+    name = case.name + (f" ({case.repetition})" if case.repetition else "") + process
     figures = [(units.time(value), value) for value in (ordered[0], median(ordered), late[0], ordered[-1])]
     return (
         Cell(name, numeric=False),

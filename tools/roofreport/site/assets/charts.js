@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// Bokeh's figures in the colors of the page. A figure is redrawn when the page turns dark or light.
+// All that the pages use of Bokeh: figures in the colors of the page. A figure is redrawn when the page turns dark or light.
 const charts = (() => {
   Bokeh.logger.set_level("warn");
   const drawn = new Map();
@@ -42,6 +42,14 @@ const charts = (() => {
   const hover = (plot, renderers, rows) =>
     plot.add_tools(new Bokeh.HoverTool({ renderers, tooltips: rows, point_policy: "snap_to_data" }));
 
+  const range = ([start, end]) => new Bokeh.Range1d({ start, end });
+
+  const label = (plot, options) => plot.add_layout(new Bokeh.Label(options));
+
+  /** A line across the whole height. */
+  const upright = (plot, location, style) =>
+    plot.add_layout(new Bokeh.Span({ dimension: "height", location, level: "overlay", ...style }));
+
   /** `made(colors)` gives the figure that `id` shows from now on. */
   const draw = async (id, made) => {
     const turn = { made };
@@ -56,5 +64,5 @@ const charts = (() => {
   };
   dark.addEventListener("change", () => { for (const [id, { made }] of [...drawn]) draw(id, made); });
 
-  return { figure, source, words, hover, draw };
+  return { figure, source, words, hover, range, label, upright, draw };
 })();

@@ -13,11 +13,8 @@ const historyChart = (() => {
     plot.quad(left, right, { field: "low" }, { field: "high" },
       { source, fill_color: colors.band, line_color: null });
     plot.segment(left, middle, right, middle, { source, line_color: colors.ink, line_width: 2 });
-    for (const row of rows.slice(1)) upright(plot, row.left, { line_color: colors.ink, line_dash: "dashed" });
+    for (const row of rows.slice(1)) charts.upright(plot, row.left, { line_color: colors.ink, line_dash: "dashed" });
   };
-
-  const upright = (plot, location, style) =>
-    plot.add_layout(new Bokeh.Span({ dimension: "height", location, level: "overlay", ...style }));
 
   const drawReadings = (plot, view, colors) => {
     const rows = view.series.values.flatMap((y, place) => y === null ? [] : [{
@@ -67,12 +64,12 @@ const historyChart = (() => {
     if (view.each) drawProcesses(plot, view, colors);
     drawMissing(plot, view, colors, Math.min(...drawReadings(plot, view, colors)));
     for (const [since] of view.series.annotations) {
-      upright(plot, since, { line_color: colors.better, line_dash: "dotted", line_width: 2 });
+      charts.upright(plot, since, { line_color: colors.better, line_dash: "dotted", line_width: 2 });
     }
     for (const one of view.series.findings.filter(({ group }) => group === "worse")) {
-      upright(plot, one.since, { line_color: colors.worse, line_width: 2 });
+      charts.upright(plot, one.since, { line_color: colors.worse, line_width: 2 });
     }
-    upright(plot, view.nights[view.night].started, { line_color: colors.accent, line_alpha: 0.5, line_width: 5 });
+    charts.upright(plot, view.nights[view.night].started, { line_color: colors.accent, line_alpha: 0.5, line_width: 5 });
     return plot;
   };
   return { made };

@@ -19,14 +19,14 @@
     const angle = flat ? 0 : Math.atan(((HEIGHT - AXES) / decades(up)) / (width / decades(across)));
     const entry = flat ? 1 : Math.max(1.25, up[0] / y);
     const [along, beside] = [flat ? -6 : 12, below ? -3 : 3];
-    plot.add_layout(new Bokeh.Label({
+    charts.label(plot, {
       x: flat ? end : x * entry, y: y * entry, text, angle, text_align: flat ? "right" : "left",
       text_baseline: below ? "top" : "bottom", text_color: colors.dim, text_font_size: "11px",
-      x_offset: along * Math.cos(angle) - beside * Math.sin(angle), y_offset: along * Math.sin(angle) + beside * Math.cos(angle) }));
+      x_offset: along * Math.cos(angle) - beside * Math.sin(angle), y_offset: along * Math.sin(angle) + beside * Math.cos(angle) });
   };
 
   const made = ({ roofline }, rows) => (colors) => {
-    const [x_range, y_range] = [roofline.x, roofline.y].map(([start, end]) => new Bokeh.Range1d({ start, end }));
+    const [x_range, y_range] = [roofline.x, roofline.y].map(charts.range);
     const plot = charts.figure(colors, { height: HEIGHT, x_axis_type: "log", y_axis_type: "log", tools: "pan,box_zoom",
       x_range, y_range,
       x_axis_label: "arithmetic intensity (FLOP/byte)", y_axis_label: "arithmetic rate (FLOP/s)" });

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/profile, with a stand-in for nsys."""
+"""tools/nsys, with a stand-in for nsys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PROFILE = Path(__file__).resolve().parents[2] / "tools/profile"
+PROFILE = Path(__file__).resolve().parents[2] / "tools/nsys"
 
 # Records two ranges, and logs its arguments.
 FAKE = """#!/bin/bash
@@ -66,5 +66,5 @@ def test_without_nsys_it_explains_how_to_install_it(tmp_path: Path) -> None:
     status, out, error = profile(tmp_path, "--benchmark_filter=^gelu/\x1b[2J", fake=False)
     assert status == 2
     assert "would run: nsys profile" in out and "--benchmark_filter=^gelu/\\x1b[2J" in out
-    assert error.startswith("tools/profile: nsys is not on PATH") and error.count("\n") == 1
+    assert error.startswith("tools/nsys: nsys is not on PATH") and error.count("\n") == 1
     assert "nsight-systems" in error

@@ -18,15 +18,16 @@ UNUSABLE = 2
 _LONGEST_REASON = 4000
 
 
-def ended(program: str, work: Callable[[], int]) -> int:
-    """The exit status of `work`, or of the error that ended it."""
+def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> int:
+    """The exit status of `work`, or of the error that ended it: `unusable` for unusable input."""
     try:
         status = work()
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
     except UnusableInputError as error:
-        return _refused(program, str(error))
+        _refuse(program, str(error))
+        return unusable
     except BrokenPipeError:
         # The reader (head, a pager) has had enough.
         _drop_output()
@@ -34,14 +35,14 @@ def ended(program: str, work: Callable[[], int]) -> int:
     except OSError as error:
         # Unexpected errors, and a full standard output.
         _drop_output()
-        return _refused(program, f"{error.filename or 'standard output'}: {reason(error)}")
+        _refuse(program, f"{error.filename or 'standard output'}: {reason(error)}")
+        return unusable
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
 
-def _refused(program: str, why: str) -> int:
+def _refuse(program: str, why: str) -> None:
     say(f"{program}: {printable(why, _LONGEST_REASON)}")
-    return UNUSABLE
 
 
 def _drop_output() -> None:

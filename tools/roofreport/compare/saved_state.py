@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.io import source
+from roofreport.text import inert
 
 _Kind = TypeVar("_Kind")
 
@@ -32,14 +33,6 @@ def restore(path: Path, kind: type[_Kind]) -> _Kind | None:
     return state
 
 
-def restore_own(path: Path, kind: type[_Kind], key: str, question: str) -> _Kind | None:
-    """As restore(), and raises UnusableInputError for the state of another question, whose `key` differs."""
-    state: Any = restore(path, kind)
-    if state is not None and state.key != key:
-        raise UnusableInputError(f"{path.parent} holds another {question}; name another --state, or remove the folder")
-    return state  # type: ignore[no-any-return]
-
-
 def _checked(value: Any, kind: Any) -> Any:
     """`value` as `kind`, down to the last field. Raises TypeError or ValueError."""
     is_fields: bool = is_dataclass(kind) and isinstance(value, dict)
@@ -55,4 +48,4 @@ def _checked(value: Any, kind: Any) -> Any:
         return [_checked(item, get_args(kind)[0]) for item in value]
     if container is dict:
         return {name: _checked(item, get_args(kind)[1]) for name, item in value.items()}
-    return value
+    return inert(value) if isinstance(value, str) else value

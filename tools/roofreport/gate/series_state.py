@@ -209,7 +209,7 @@ class Levels:
 
 
 @dataclass(frozen=True)
-class Standing(Levels):
+class SeriesState(Levels):
     """At one pace of the machine."""
 
     fence: Fence
@@ -276,7 +276,7 @@ def _reference_values(values: Floats, levels: Levels, older: Floats) -> Floats:
     return np.concatenate([moved[-missing:], good])
 
 
-def standing_of(history: History, metric: Metric) -> Standing | None:
+def state_of(history: History, metric: Metric) -> SeriesState | None:
     """None if the newest nightly run measured nothing, or too few precede it."""
     medians, follows = by_nightly_run(history)
     if not np.isfinite(medians[-1]):
@@ -289,4 +289,4 @@ def standing_of(history: History, metric: Metric) -> Standing | None:
         return None
     levels = _levels(values, places, math.log1p(metric.practical))
     fence = fence_around(_reference_values(values, levels, medians[measured[:first]]), metric)
-    return Standing(**vars(levels), fence=fence, newest=float(values[-1]), follows=follows) if fence else None
+    return SeriesState(**vars(levels), fence=fence, newest=float(values[-1]), follows=follows) if fence else None

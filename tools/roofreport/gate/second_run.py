@@ -16,12 +16,12 @@ from roofreport.compare import abba, command
 from roofreport.compare.command import filter_of, parse
 from roofreport.errors import UnusableInputError
 from roofreport.gate.nightly_runs import roof_rate
-from roofreport.gate.standing import Standing
+from roofreport.gate.series_state import SeriesState
 from roofreport.gate.verdicts import Finding, Suspect, is_far
 from roofreport.history.records import CONFIRMED, DISMISSED, machine_of
 from roofreport.io.contract import Metric
-from roofreport.io.doubts import doubt
 from roofreport.io.load import load
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State
 from roofreport.stats.verdict import Judgment, Verdict
 
@@ -62,10 +62,12 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
         new = parse(programs.new, (*programs.flags, filter_of(names)))
         if programs.base:
             # SciPy's statistics take a second to import.
-            from roofreport.compare.abba import Abba, Options
+            from roofreport.compare.abba import Abba, ComparisonOptions
 
             base = parse(programs.base, (*programs.flags, filter_of(names)))
-            options = Options(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
+            options = ComparisonOptions(
+                base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric
+            )
             judgments = {one.name: one for one in Abba(options, say).run()}
             _check_machine(load(abba.output(programs.folder, 0, "pilot")), asked[0].finding)
             answers = [_by_abba(one, judgments.get(one.finding.series.case)) for one in asked]
@@ -100,7 +102,7 @@ def _decided(finding: Finding, text: str, stays: bool) -> tuple[Finding, bool]:
 
 
 def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -> tuple[Finding, bool]:
-    finding, stands = suspect.finding, suspect.standing
+    finding, stands = suspect.finding, suspect.state
     logs = [log for result in results if (log := _steady_log(result, finding.series.case, stands, metric)) is not None]
     if not logs:
         return replace(finding, text=f"{finding.text}; not run again: no process gave a figure that counts"), is_far(
@@ -111,12 +113,12 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
     return _decided(finding, text, median(logs) > repeat_limit(stands))
 
 
-def repeat_limit(stands: Standing) -> float:
+def repeat_limit(stands: SeriesState) -> float:
     """The limit for further processes. For a drift it is halfway: a smaller change is nearer to the accepted level."""
     return stands.fence.center + stands.fence.near if stands.since is None else (stands.level + stands.accepted) / 2
 
 
-def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> float | None:
+def _steady_log(result: Result, name: str, stands: SeriesState, metric: Metric) -> float | None:
     """At the pace that the series is held at, above being worse."""
     cases = result.merged()
     case = cases.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/profile: runs roofbench under `nsys profile`, and prints the recording with `nsys stats`.
+"""tools/nsys: runs roofbench under `nsys profile`, and prints the recording with `nsys stats`.
 
 It records the range `measure` of each case, without building, checking and warm-up: one report per case,
 PREFIX.1.nsys-rep, PREFIX.2.nsys-rep, …
@@ -16,8 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
+from roofreport.exit_status import ended
 from roofreport.terminal import say, show
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
@@ -33,7 +33,7 @@ EPILOG = """
 Other flags are passed to roofbench, with --nvtx, and --supervise=false because nsys does not follow its children.
 
 example:
-  tools/profile --output=steps -- --benchmark_filter=^matmul/impl:eager/dtype:bf16
+  tools/nsys --output=steps -- --benchmark_filter=^matmul/impl:eager/dtype:bf16
 
 exit status: that of roofbench; 2 without nsys, 1 if nothing was recorded or the reports cannot be read
 """
@@ -75,7 +75,7 @@ def run(command: Sequence[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="tools/profile",
+        prog="tools/nsys",
         description="Profiles the measured steps of cases with Nsight Systems.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -94,11 +94,11 @@ def main() -> int:
     status = run(profile_command(nsys, args.output, args.program, flags))
     reports = reports_of(args.output)
     if not reports:
-        say("tools/profile: nsys recorded nothing: no case was measured, or see its messages above")
+        say("tools/nsys: nsys recorded nothing: no case was measured, or see its messages above")
         return status or 1
     read = [run(stats_command(nsys, report)) for report in reports]
     return status or int(any(read))
 
 
 if __name__ == "__main__":
-    sys.exit(ended("tools/profile", main))
+    sys.exit(ended("tools/nsys", main))
