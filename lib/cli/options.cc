@@ -180,6 +180,8 @@ std::vector<FlagGroup> FlagTable(Options& o) {
          kAside},
         {"unverified", "", Switch(o.unverified),
          "also run the GPU kernels that --list_axes lists as unverified: no GPU has run them yet"},
+        {"slow_precisions", "", Switch(o.slow_precisions),
+         "also run precisions that the processor has no arithmetic for, which take hundreds of times as long"},
         {"list_axes", "", Switch(o.list_axes), "print all families with their axes, and exit", kCommon},
         {"benchmark_list_tests", "[json]", SwitchOr("json", o.list_tests, o.list_json),
          "print the selected cases, and exit", kCommon}}},

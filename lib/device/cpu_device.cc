@@ -48,7 +48,8 @@ absl::Status CpuDevice::Supports(Dtype dtype) const {
   // Not in hardware, but LibTorch's products in fp8 are near those in fp32.
   if (dtype == Dtype::kFp8 || facts_.Supports(dtype)) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("this processor has no ", std::string(Name(dtype)),
-                                               " arithmetic, so the case would take hundreds of times its roof"));
+                                               " arithmetic, so the case would take hundreds of times its roof; "
+                                               "--slow_precisions runs it"));
 }
 
 std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuDevice::GemmProbes(Dtype dtype) const {

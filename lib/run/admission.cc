@@ -157,6 +157,7 @@ void Admission::Enter(const Family& family) {
 absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& cost, int64_t sharing) {
   for (const workload::Dtype dtype : workload::kDtypes) {
     if (cost.Flops(dtype) <= 0) continue;
+    if (options_.slow_precisions && device_.SharesHostMemory() && dtype != workload::Dtype::kTf32) continue;
     if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
   }
   if (absl::Status status = planned.family->SupportOf(planned.point, device_); !status.ok()) return status;

@@ -47,8 +47,9 @@ struct RunOptions : Selection {
   double injected_delay = 0;  // extra work per step, as a share of the step
   double max_step_time = 0;   // seconds; 0: the suite's own limit
   CompileOptions compile;
-  bool unverified = false;  // also run kernels that no GPU has run yet
-  double wait_quiet = 0;    // seconds to wait for a quiet machine before anything is measured; 0: none
+  bool unverified = false;       // also run kernels that no GPU has run yet
+  bool slow_precisions = false;  // also run precisions that the processor has no arithmetic for
+  double wait_quiet = 0;         // seconds to wait for a quiet machine before anything is measured; 0: none
 
   // Revision of a program that links this library; empty: not known, or that of the library.
   std::string program_revision;

@@ -263,6 +263,17 @@ TEST_F(SessionTest, ATooLargeCaseIsSkippedWithBothFigures) {
                                     HasSubstr("(memory: 1.06 GiB predicted, 286 MiB free)")));
 }
 
+TEST_F(SessionTest, APrecisionWithoutArithmeticRunsOnDemand) {
+  const Family family = TestFamily(device_, 1e-3).Cost([](const Point& at) {
+    return workload::Cost{
+        .operations = {
+            workload::Map(at.Number("n"), workload::Dtype::kFp32, 1, 1).WithFlops(workload::Dtype::kFp16, 1)}};
+  });
+  EXPECT_EQ(Run(At(family)).verdict, Verdict::kSkipped);
+  options_.slow_precisions = true;
+  EXPECT_EQ(Run(At(family)).verdict, Verdict::kMeasured);
+}
+
 TEST_F(SessionTest, ExhaustedMemoryIsSkippedWithTheBytesThatWereRequested) {
   const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> {
     at::empty({int64_t{1} << 50}, at::kByte);
