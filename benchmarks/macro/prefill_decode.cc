@@ -12,7 +12,7 @@
 namespace roofbench {
 namespace {
 
-using models::LlmInt8Stage;
+using models::Int8Stage;
 using workload::DecoderComponent;
 using workload::kDecoderComponentNames;
 
@@ -27,9 +27,9 @@ class StepPhases {
         parts_(!stages_ && device.gpu() == nullptr && at.Text("impl") != "compiled"),
         beside_(stages_ && device.gpu() != nullptr) {
     if (stages_) {
-      const auto all = models::kLlmInt8StageNames;
+      const auto all = models::kInt8StageNames;
       const bool fused = at.Text("impl") == "native";
-      names_.assign(all.begin(), fused ? all.begin() + models::kFusedLlmInt8Stages : all.end());
+      names_.assign(all.begin(), fused ? all.begin() + models::kFusedInt8Stages : all.end());
     }
     for (std::size_t part = 0; parts_ && part < phase_of_.size(); ++part) {
       if (part == static_cast<std::size_t>(DecoderComponent::kWait) && !waits) continue;
@@ -46,14 +46,14 @@ class StepPhases {
 
   template <typename Step>
   void Run(models::DecoderModel& decoder, timing::PhaseMarker& marker, Step step) const {
-    if (stages_) decoder.ObserveStages([&](LlmInt8Stage stage) { marker.End(static_cast<int>(stage)); });
+    if (stages_) decoder.ObserveStages([&](Int8Stage stage) { marker.End(static_cast<int>(stage)); });
     if (parts_) {
       decoder.ObserveComponents([&](DecoderComponent part) { marker.End(phase_of_[static_cast<std::size_t>(part)]); });
     }
     step();
     if (stages_) {
       decoder.ObserveStages(nullptr);
-      marker.End(static_cast<int>(LlmInt8Stage::kOther));
+      marker.End(static_cast<int>(Int8Stage::kOther));
     }
     if (parts_) decoder.ObserveComponents(nullptr);
   }

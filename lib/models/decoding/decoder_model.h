@@ -15,8 +15,8 @@
 #include "lib/aten/measured_choice.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/decoder_weights.h"
+#include "lib/models/decoding/int8_activations.h"
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/models/decoding/llm_int8.h"
 
 namespace roofbench::models {
 
@@ -79,9 +79,9 @@ class DecoderModel {
   virtual void ObserveComponents(ComponentMarker marker) = 0;
 
   // Calls `marker`, on the thread that calls Append or AppendOne, at the end of every stage of its products with 8-bit
-  // vectors, LLM.int8() among them; our kernel has the first kFusedLlmInt8Stages. If threads share a product, the
+  // vectors, LLM.int8() among them; our kernel has the first kFusedInt8Stages. If threads share a product, the
   // stages are those of that thread. nullptr removes the callback.
-  virtual void ObserveStages(LlmInt8Marker marker) = 0;
+  virtual void ObserveStages(Int8Marker marker) = 0;
 };
 
 // Sums over the ranks that share a model (lib/models/training/transformer_model.h).

@@ -246,7 +246,7 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
   if (exact()) return Passed(matrix.ApplyExactly(rows, expert, threshold).view(shape));
-  LlmInt8Tally* const tally = matrix.format == workload::WeightFormat::kLlmInt8 ? &tally_ : nullptr;
+  OutlierTally* const tally = matrix.format == workload::WeightFormat::kLlmInt8 ? &tally_ : nullptr;
   if (int8_threads_ != nullptr && matrix.MultipliesIntegers()) {
     return ByIntegers(rows, matrix, expert, tally).view(shape);
   }
@@ -258,10 +258,10 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
 }
 
 at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert,
-                                    LlmInt8Tally* tally) const {
+                                    OutlierTally* tally) const {
   constexpr int64_t kPanel = 32;  // rows of a weight that our kernels process together
   const at::Tensor vectors = rows.contiguous();
-  const kernels::LlmInt8Activations& quantized =
+  const kernels::Int8Activations& quantized =
       quantized_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), matrix.SummedGroup(), *int8_threads_,
                     marker_, tally);
   const observe::Range kernel("roofbench::llm_int8 product");
@@ -269,7 +269,7 @@ at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& 
   (*int8_threads_)(matrix.rows, kPanel, [&](kernels::Range range) {
     matrix.MultiplyIntegers(expert, quantized, Elements<kernels::Bf16>(y), range);
   });
-  if (marker_) marker_(LlmInt8Stage::kProduct);
+  if (marker_) marker_(Int8Stage::kProduct);
   return y;
 }
 

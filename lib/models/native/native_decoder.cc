@@ -159,7 +159,7 @@ class NativeDecoder final : public DecoderModel {
     component_ = marker;
     eager_.ObserveComponents(std::move(marker));
   }
-  void ObserveStages(LlmInt8Marker marker) override {
+  void ObserveStages(Int8Marker marker) override {
     products_.ObserveStages(marker);
     eager_.ObserveStages(std::move(marker));
   }
@@ -406,7 +406,7 @@ class NativeDecoder final : public DecoderModel {
       float* const y = gate_up_.data() + begin * 2 * n_.ff;
       const RegionProduct<T> product{
           .matrix = layer.gate_up, .expert = expert, .x = VectorsOf(expert, s), .m = count, .y = y};
-      const kernels::LlmInt8Activations& quantized = products_.Prepare(worker, product);
+      const kernels::Int8Activations& quantized = products_.Prepare(worker, product);
       s.columns.clear();
       const auto multiply = [&](Range columns) {
         products_.Multiply(worker, product, quantized, columns);

@@ -167,8 +167,8 @@ TEST_P(DecoderTest, ReportsTheComponents) {
 
 TEST_P(DecoderTest, ReportsTheStagesOfLlmInt8) {
   const auto decoder = Make(2);
-  std::vector<LlmInt8Stage> stages;
-  decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
+  std::vector<Int8Stage> stages;
+  decoder->ObserveStages([&](Int8Stage stage) { stages.push_back(stage); });
   const at::Tensor tokens = Tokens(2, 1);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
   const bool is_native = std::string_view(GetParam().implementation) == "native";
@@ -180,18 +180,18 @@ TEST_P(DecoderTest, ReportsTheStagesOfLlmInt8) {
   }
   // For each product: other, select, quantize and product, which may come in pieces, and is the last stage of our
   // kernel.
-  const auto last = is_native ? LlmInt8Stage::kProduct : LlmInt8Stage::kOutliers;
+  const auto last = is_native ? Int8Stage::kProduct : Int8Stage::kOutliers;
   std::size_t products = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    const bool begins = stages[i] == LlmInt8Stage::kOther;
+    const bool begins = stages[i] == Int8Stage::kOther;
     products += begins ? 1 : 0;
-    const LlmInt8Stage before = i == 0 ? last : stages[i - 1];
+    const Int8Stage before = i == 0 ? last : stages[i - 1];
     if (begins) {
       EXPECT_EQ(before, last) << i;
     } else if (before != last) {
       EXPECT_EQ(static_cast<int>(stages[i]), static_cast<int>(before) + 1) << i;
     } else {
-      EXPECT_EQ(stages[i], LlmInt8Stage::kProduct) << i;
+      EXPECT_EQ(stages[i], Int8Stage::kProduct) << i;
     }
   }
   EXPECT_GE(products, 4 * weights_.layers.size());

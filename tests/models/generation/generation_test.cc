@@ -234,7 +234,7 @@ class PlaceDecoder final : public DecoderModel {
   void Reorder(const std::vector<int64_t>& /*from*/) override {}
   void FillRandom(int64_t /*length*/, uint64_t /*seed*/) override {}
   void ObserveComponents(ComponentMarker /*marker*/) override {}
-  void ObserveStages(LlmInt8Marker /*marker*/) override {}
+  void ObserveStages(Int8Marker /*marker*/) override {}
 
   std::vector<std::pair<int64_t, int64_t>> appended;  // sequence and tokens, since it was truncated
 
