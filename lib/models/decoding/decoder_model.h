@@ -6,12 +6,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "lib/aten/measured_choice.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/decoder_weights.h"
@@ -84,10 +81,6 @@ class DecoderModel {
   virtual void ObserveStages(Int8Marker marker) = 0;
 };
 
-// Sums over the ranks that share a model (lib/models/training/transformer_model.h).
-class ForwardHooks;
-ForwardHooks& NoHooks();
-
 // The capacity of a decoder, and the tiles of the native one.
 struct DecoderRoom {
   int64_t batch = 1;     // sequences
@@ -98,16 +91,5 @@ struct DecoderRoom {
   // results that all of them compute must be the same.
   MeasuredChoice* choice = MeasuredChoice::OfProcess();
 };
-
-// By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights and the hooks must outlive it.
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
-                                                                int threads, ForwardHooks& hooks = NoHooks());
-
-// By the name of an implementation: "eager" (LibTorch's operations) or "native", which uses `threads`. Of a rank's part
-// of a model, the hooks add up the terms of its two sums in each layer. Unimplemented if it cannot run such weights
-// here, InvalidArgument for another name.
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
-                                                          const DecoderWeights& weights, const DecoderRoom& room,
-                                                          int threads, ForwardHooks& hooks = NoHooks());
 
 }  // namespace roofbench::models

@@ -18,14 +18,11 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
-#include "lib/models/training/transformer_model.h"
+#include "lib/models/block/operations.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -453,18 +450,6 @@ const at::Tensor& RecordedDecoder::AppendOne(const at::Tensor& tokens) {
   }
   replay_();
   return replayed_;
-}
-
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
-                                                          const DecoderWeights& weights, const DecoderRoom& room,
-                                                          int threads, ForwardHooks& hooks) {
-  if (implementation == "eager") {
-    auto decoder = std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
-    decoder->SumBy(hooks);
-    return decoder;
-  }
-  if (implementation == "native") return MakeNativeDecoder(weights, room, threads, hooks);
-  return absl::InvalidArgumentError(absl::StrCat("no decoder is called ", std::string(implementation)));
 }
 
 }  // namespace roofbench::models

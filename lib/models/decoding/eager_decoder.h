@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "lib/models/block/forward_hooks.h"
+#include "lib/models/block/rotary_table.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/models/decoding/rotary_table.h"
 
 namespace roofbench::models {
 

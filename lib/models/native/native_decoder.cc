@@ -3,6 +3,8 @@
 // LibTorch's other products. One or a few tokens of each sequence are one parallel region, without allocations, with
 // four barriers in each layer.
 
+#include "lib/models/native/native_decoder.h"
+
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -29,7 +31,6 @@
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/native/native_step.h"
-#include "lib/models/training/transformer_model.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {

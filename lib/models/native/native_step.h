@@ -17,10 +17,10 @@
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
 #include "lib/kernels/threading/thread_pool.h"
+#include "lib/models/block/rotary_table.h"
 #include "lib/models/checkpoint/decoder_config.h"
 #include "lib/models/decoding/int8_activations.h"
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/models/decoding/rotary_table.h"
 #include "lib/models/decoding/stored_matrix.h"
 #include "lib/observe/ranges.h"
 

@@ -25,6 +25,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
 #include "lib/models/generation/sampling.h"
+#include "lib/models/make_decoder.h"
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {

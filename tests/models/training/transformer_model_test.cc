@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "lib/aten/precision_scopes.h"
-#include "lib/models/decoding/rotary_table.h"
+#include "lib/models/block/rotary_table.h"
 #include "tests/models/training/layer_tiles.h"
 
 namespace roofbench::models {
