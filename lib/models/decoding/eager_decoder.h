@@ -89,8 +89,8 @@ class EagerDecoder : public DecoderModel {
   }
   // x itself if the model does not have this norm.
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
-  // The sum of all ranks' terms, results of the component; the term itself if there is one rank.
-  at::Tensor SumOverRanks(const at::Tensor& term, workload::DecoderComponent component) const;
+  // The sum of all ranks' terms; the term itself if there is one rank.
+  at::Tensor SumOverRanks(const at::Tensor& term) const;
   // y itself if the model does not have this bias.
   at::Tensor AddBias(const at::Tensor& y, const at::Tensor& bias) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before rotation.
@@ -127,6 +127,8 @@ class EagerDecoder : public DecoderModel {
   static at::Tensor Each(const at::Tensor& x) { return x; }
   // The logits of take(x). attend(qkv, layer) returns the weighted values [batch, heads, tokens, head_dim]; qkv
   // contains the heads of queries, keys and values.
+  template <typename Attention>
+  struct Operations;
   template <typename Attention, typename Take>
   at::Tensor Forward(const at::Tensor& tokens, Attention attend, Take take) const;
   // Reads tokens [batch, n] into the cache: all sequences in one stretch, or one sequence in each, with the tokens of
