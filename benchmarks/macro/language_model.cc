@@ -178,6 +178,16 @@ absl::Status SupportsCompiled(const Point& at, const Device& /*device*/) {
   return config.ok() ? models::CompiledDecoder::Check(*config, StorageAt(at)) : config.status();
 }
 
+bool IsOwn(const Point& at) { return at.Text(kImplAxis) == "native" || at.Text(kImplAxis) == "fastest"; }
+
+absl::Status SupportsFastest(const Point& at, const Device& /*device*/) {
+  if (StorageAt(at).Unquantized() != WeightFormat::kBf16) {
+    return absl::UnimplementedError(absl::StrCat("it chooses between kernels for bf16 vectors, which precision:",
+                                                 at.Text("precision"), " has not: impl:native is the same"));
+  }
+  return SupportsChoice();
+}
+
 absl::Status SupportsRecordedTokens(const Point& at) {
   if (StorageAt(at).int8_cache) {
     return absl::UnimplementedError("kv_cache:int8 is not recorded in a graph; impl:eager takes it");
@@ -194,7 +204,7 @@ workload::StoredDecoder StoredAt(const Point& at) {
   // Otherwise SupportsModel refuses the case later; its name can be listed and planned.
   workload::StoredDecoder stored =
       StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
-  stored.own_kernels = at.Text(kImplAxis) == "native";
+  stored.own_kernels = IsOwn(at);
   stored.tiles = kernels::TileLinearKernelsHere() != nullptr;
   return stored;
 }

@@ -28,7 +28,7 @@ class StepPhases {
         beside_(stages_ && device.gpu() != nullptr) {
     if (stages_) {
       const auto all = models::kInt8StageNames;
-      const bool fused = at.Text("impl") == "native";
+      const bool fused = IsOwn(at);
       names_.assign(all.begin(), fused ? all.begin() + models::kFusedInt8Stages : all.end());
     }
     for (std::size_t part = 0; parts_ && part < phase_of_.size(); ++part) {
@@ -74,13 +74,6 @@ GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& preci
   return more;
 }
 
-// The products by tiles, and the kernels of LibTorch instead of ours.
-template <typename O>
-void DescribeTiles(const std::shared_ptr<O>& o, Case& built) {
-  built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
-  built.AddCount("library_kernels", [o] { return o->loaded.decoder->LibraryKernels(); });
-}
-
 struct Prefill {
   LoadedDecoder loaded;
   StepPhases phases;
@@ -121,12 +114,16 @@ const Registration kPrefill =
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          DescribeTiles(o, built);
+          built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
+          built.AddCount("library_kernels", [o] { return o->loaded.decoder->LibraryKernels(); });
           o->phases.Describe(built);
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
           DescribeSharedStep(
               at, o->loaded, at.Number("batch") * at.Number("prompt"), [o] { o->Step(); }, built);
         })
+        .Impl("fastest", OnCpu([](Prefill& o, timing::PhaseMarker& marker) { o.Run(marker); }))
+        .Limits(kFastestLimits)
+        .When(SupportsFastest)
         .Impl("compiled", OnCpu([](Prefill& o, timing::PhaseMarker& marker) { o.Run(marker); }))
         .Limits(kCompiledLimits)
         .When(SupportsCompiled)
@@ -214,7 +211,7 @@ const Registration kDecode =
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          DescribeTiles(o, built);
+          built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
           o->phases.Describe(built);
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at.With(kParallelAxis, kNotParallel))

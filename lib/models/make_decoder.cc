@@ -12,7 +12,11 @@ namespace roofbench::models {
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
                                                           const DecoderWeights& weights, const DecoderRoom& room,
                                                           int threads, ForwardHooks& hooks, const DecoderTools& tools) {
-  if (implementation == "native") return MakeNativeDecoder(weights, room, threads, hooks);
+  if (implementation == "native" || implementation == "fastest") {
+    DecoderRoom of_own = room;
+    if (implementation == "native") of_own.choice = nullptr;
+    return MakeNativeDecoder(weights, of_own, threads, hooks);
+  }
   if (implementation == "eager") {
     auto decoder = std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
     decoder->SumBy(hooks);

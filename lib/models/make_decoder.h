@@ -21,9 +21,10 @@ struct DecoderTools {
   std::vector<int64_t> compiled_lengths = {};  // CompiledDecoder::CompileFor's
 };
 
-// A decoder by the name of its implementation: "eager" (LibTorch's operations), "native" (MakeNativeDecoder), which
-// uses `threads`, "graph" or "compiled". Ranks, which have parts of a model and hooks, take the first two. The weights
-// and the hooks must outlive it. Unimplemented if it cannot run such weights here, InvalidArgument for another name.
+// A decoder by the name of its implementation: "eager" (LibTorch's operations), "native" (MakeNativeDecoder without a
+// choice) and "fastest" (with room.choice), which use `threads`, "graph" or "compiled". Ranks, which have parts of a
+// model and hooks, take the first two. The weights and the hooks must outlive it. Unimplemented if it cannot run such
+// weights here, InvalidArgument for another name.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
                                                           const DecoderWeights& weights, const DecoderRoom& room,
                                                           int threads, ForwardHooks& hooks = NoHooks(),

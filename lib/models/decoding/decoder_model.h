@@ -87,8 +87,8 @@ struct DecoderRoom {
   int64_t capacity = 1;  // tokens of each
   int64_t piece = 1;     // tokens of each that AppendAll reads in one step
   const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
-  // Between our kernels for prompts and LibTorch's, where there are tiles; nullptr: ours. Ranks take ours, since
-  // results that all of them compute must be the same.
+  // Of the fastest decoder: between our kernels for prompts and LibTorch's, where there are tiles; nullptr: ours. Ranks
+  // take ours, since results that all of them compute must be the same.
   MeasuredChoice* choice = MeasuredChoice::OfProcess();
 };
 

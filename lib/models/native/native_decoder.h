@@ -9,9 +9,9 @@
 
 namespace roofbench::models {
 
-// The decoder by our kernels, for fp32 and bf16 vectors, on `threads` threads. Of a rank's part of a model, the hooks
-// add up the terms of its two sums in each layer. The weights and the hooks must outlive it. Unimplemented, with the
-// reason, for other formats and wider heads.
+// The decoder by our kernels, or by LibTorch's where room.choice finds those faster, for fp32 and bf16 vectors, on
+// `threads` threads. Of a rank's part of a model, the hooks add up the terms of its two sums in each layer. The weights
+// and the hooks must outlive it. Unimplemented, with the reason, for other formats and wider heads.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
                                                                 int threads, ForwardHooks& hooks = NoHooks());
 

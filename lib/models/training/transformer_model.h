@@ -45,13 +45,12 @@ struct LayerFunctions {
 // LibTorch's own operations.
 const LayerFunctions& EagerLayers();
 
-// How NativeLayers multiply in bf16. There is one for the process, since a layer is a function.
+// How NativeLayers and FastestLayers multiply in bf16. There is one for the process, since a layer is a function.
 struct LayerProducts {
   const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
-  MeasuredChoice* choice = MeasuredChoice::OfProcess();                        // or LibTorch; nullptr: always tiles
-  std::atomic<int> shared = 0;          // models that ranks share, which take tiles: replicas must stay equal
-  std::atomic<int64_t> by_tiles = 0;    // so far
-  std::atomic<int64_t> by_library = 0;  // that LibTorch computed instead, because it was faster
+  MeasuredChoice* choice = MeasuredChoice::OfProcess();  // of FastestLayers; nullptr: always tiles
+  std::atomic<int64_t> by_tiles = 0;                     // so far
+  std::atomic<int64_t> by_library = 0;                   // that LibTorch computed instead, because it was faster
 
   static LayerProducts& OfProcess();
 
@@ -85,9 +84,14 @@ struct LayerProducts {
 // per query for backward; Attention::kNaive runs LibTorch's operations.
 const LayerFunctions& NativeLayers();
 
+// The same, but with LibTorch's products in bf16 where those were measured to be faster than tiles.
+const LayerFunctions& FastestLayers();
+
 // GELU(x [rows, in] · weight [out, in]ᵀ + bias [out]) likewise. Backward skips the gradient of an x that does not
 // require it.
 at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// The same by the faster products.
+at::Tensor FastestLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 struct TransformerBlock {
   at::Tensor attention_norm;     // [d_model]
