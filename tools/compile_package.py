@@ -66,9 +66,9 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return y.to(x.dtype)
 
 
-def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+def rms_norm(x: Tensor, weight: Tensor, epsilon: Tensor | float = RMS_EPS) -> Tensor:
     wide = x.float()
-    return (wide * (wide.pow(2).mean(1, keepdim=True) + RMS_EPS).rsqrt() * weight).to(x.dtype)
+    return (wide * (wide.pow(2).mean(-1, keepdim=True) + epsilon).rsqrt() * weight).to(x.dtype)
 
 
 def softmax(x: Tensor) -> Tensor:
@@ -158,10 +158,6 @@ def decoder(tokens: Tensor, positions: Tensor, epsilon: Tensor, *rest: Tensor) -
         y = (linear_int8 if len(weights) == 2 else linear)(rows, *weights)
         return y.to(x.dtype).view(*x.shape[:-1], -1)
 
-    def norm(x: Tensor, weight: Tensor) -> Tensor:
-        wide = x.float()
-        return (wide * (wide.pow(2).mean(-1, keepdim=True) + epsilon).rsqrt() * weight.float()).to(x.dtype)
-
     cosines, sines = next(given)[positions], next(given)[positions]
     embedding, last_norm, head = next(given), next(given), matrix()
     x = embedding[tokens]
@@ -169,15 +165,15 @@ def decoder(tokens: Tensor, positions: Tensor, epsilon: Tensor, *rest: Tensor) -
         values = next(given)
         kv_heads, capacity, d = keys.shape[1:]
         hidden = torch.arange(capacity, device=x.device) > positions.unsqueeze(1)
-        qkv = product(norm(x, next(given)), matrix()).unflatten(-1, (-1, d)).transpose(1, 2)
+        qkv = product(rms_norm(x, next(given), epsilon), matrix()).unflatten(-1, (-1, d)).transpose(1, 2)
         q, k, v = qkv.split((qkv.shape[1] - 2 * kv_heads, kv_heads, kv_heads), 1)
         keys.index_copy_(2, positions, rotated(k, cosines, sines))
         values.index_copy_(2, positions, v)
         attended = attention_to_cache(rotated(q, cosines, sines), keys, values, hidden)
         x = x + product(attended.transpose(1, 2).flatten(2), matrix())
-        gate, up = product(norm(x, next(given)), matrix()).chunk(2, -1)
+        gate, up = product(rms_norm(x, next(given), epsilon), matrix()).chunk(2, -1)
         x = x + product(functional.silu(gate) * up, matrix())
-    return product(norm(x[:, -1], last_norm), head).float()
+    return product(rms_norm(x[:, -1], last_norm, epsilon), head).float()
 
 
 def transformer(tokens: Tensor, targets: Tensor, cosines: Tensor, sines: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:

@@ -50,6 +50,7 @@ void GenerationCase::Run(timing::PhaseMarker& marker) {
   generation.Run([&] {
     range.reset();
     marker.End(kPrefill);
+    library_kernels = generation.decoder().LibraryKernels();
     if (generation.most_new() > 1) range.emplace("decode");
   });
   range.reset();
@@ -150,6 +151,7 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
   DescribeAttention(generation->attention, built);
   DescribeOutliers(
       at, [generation] { return generation->generation.decoder().OutlierColumns(); }, built);
+  built.AddCount("library_kernels", [generation] { return generation->library_kernels; });
   if (generation->prepare_seconds) built.AddFigure("prepare_ms", *generation->prepare_seconds * kMilliseconds);
   built.figures.emplace_back("first_generation_ms",
                              [=] { return generation->generation.first_seconds() * kMilliseconds; });
@@ -189,6 +191,9 @@ at::Tensor OfTexts(at::Tensor (*logits)(const LoadedModel&, const ReadTokens&), 
 
 FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc, const PointFunction& generate_at) {
   return TokenFamily<GenerationCase>(std::move(name), std::move(doc), generate_at)
+      .Impl("fastest", OnCpu([](GenerationCase& o, timing::PhaseMarker& marker) { o.Run(marker); }))
+      .Limits(kFastestLimits)
+      .When([=](const Point& at, const Device& device) { return SupportsFastest(generate_at(at), device); })
       .Work([=](const Point& at) {
         const Point point = generate_at(at);
         return StoredAt(point).GenerateCost(point.Number("batch"), point.Number("prompt"), point.Number("new"));

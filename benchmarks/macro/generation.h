@@ -30,6 +30,7 @@ struct GenerationCase {
   std::optional<int64_t> attention;       // DecoderModel::AttentionBackend of the last token
   std::optional<double> prepare_seconds;  // of DecoderModel::Prepare, on a GPU
   PlainText plain = {};                   // with a draft
+  int64_t library_kernels = 0;            // DecoderModel::LibraryKernels of the prompt
 
   void Run(timing::PhaseMarker& marker);
 };

@@ -18,6 +18,7 @@
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/compiled_decoder.h"
 #include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/make_decoder.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/check.h"
 #include "lib/suite/operand_cache.h"
@@ -177,6 +178,16 @@ absl::Status SupportsCompiled(const Point& at, const Device& /*device*/) {
   return config.ok() ? models::CompiledDecoder::Check(*config, StorageAt(at)) : config.status();
 }
 
+bool IsOwn(const Point& at) { return at.Text(kImplAxis) == "native" || at.Text(kImplAxis) == "fastest"; }
+
+absl::Status SupportsFastest(const Point& at, const Device& /*device*/) {
+  if (StorageAt(at).Unquantized() != WeightFormat::kBf16) {
+    return absl::UnimplementedError(absl::StrCat("it chooses between kernels for bf16 vectors, which precision:",
+                                                 at.Text("precision"), " has not: impl:native is the same"));
+  }
+  return SupportsChoice();
+}
+
 absl::Status SupportsRecordedTokens(const Point& at) {
   if (StorageAt(at).int8_cache) {
     return absl::UnimplementedError("kv_cache:int8 is not recorded in a graph; impl:eager takes it");
@@ -193,7 +204,7 @@ workload::StoredDecoder StoredAt(const Point& at) {
   // Otherwise SupportsModel refuses the case later; its name can be listed and planned.
   workload::StoredDecoder stored =
       StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
-  stored.own_kernels = at.Text(kImplAxis) == "native";
+  stored.own_kernels = IsOwn(at);
   stored.tiles = kernels::TileLinearKernelsHere() != nullptr;
   return stored;
 }
@@ -262,36 +273,18 @@ models::Int8Product Int8ProductOn(const Device& device) {
   };
 }
 
-absl::StatusOr<std::unique_ptr<models::DecoderModel>> CompileDecoder(const Point& at,
-                                                                     const models::DecoderWeights& weights,
-                                                                     const models::DecoderRoom& room, Inputs& in) {
-  auto decoder = std::make_unique<models::CompiledDecoder>(weights, room.batch, room.capacity);
-  std::vector<int64_t> lengths;
-  if (at.Has("prompt")) lengths.push_back(at.Int("prompt"));
-  if (at.Has("depth") || (at.Has("new") && at.Int("new") > 1)) lengths.push_back(1);
-  for (const int64_t tokens : lengths) {
-    const absl::Status status = decoder->CompileFor(
-        tokens, [&](const std::vector<at::Tensor>& operands) { return CompilePart("decoder", operands, in); });
-    if (!status.ok()) return status;
-  }
-  return decoder;
-}
-
-absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& at,
-                                                                  const models::DecoderWeights& weights,
-                                                                  const models::DecoderRoom& room,
-                                                                  const SharedSteps* shared, Inputs& in) {
-  const Device& device = in.device();
-  if (at.Text("impl") == "compiled") return CompileDecoder(at, weights, room, in);
-  if (shared != nullptr) {
-    return models::MakeDecoder(at.Text("impl"), weights, room, at::get_num_threads(), shared->hooks());
-  }
-  if (at.Text("impl") != "graph") return models::MakeDecoder(at.Text("impl"), weights, room, device.threads());
-  const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
-    const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
-    return [graph] { graph->Replay([] {}); };
-  };
-  return std::make_unique<models::RecordedDecoder>(weights, room.batch, room.capacity, record);
+// What the implementations need of the suite.
+models::DecoderTools ToolsOf(const Point& at, Inputs& in) {
+  models::DecoderTools tools{
+      .record =
+          [gpu = in.device().gpu()](const std::function<void()>& launches) {
+            const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
+            return [graph] { graph->Replay([] {}); };
+          },
+      .compile = [&in](const std::vector<at::Tensor>& operands) { return CompilePart("decoder", operands, in); }};
+  if (at.Has("prompt")) tools.compiled_lengths.push_back(at.Int("prompt"));
+  if (at.Has("depth") || (at.Has("new") && at.Int("new") > 1)) tools.compiled_lengths.push_back(1);
+  return tools;
 }
 
 }  // namespace
@@ -306,7 +299,10 @@ absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Input
   }
   const auto model = ModelAt(at, device, part);
   if (!model.ok()) return model.status();
-  auto decoder = MakeDecoder(at, (*model)->weights, {at.Int("batch"), capacity, piece}, loaded.shared.get(), in);
+  const bool is_shared = loaded.shared != nullptr;
+  auto decoder = models::MakeDecoder(at.Text("impl"), (*model)->weights, {at.Int("batch"), capacity, piece},
+                                     is_shared ? at::get_num_threads() : device.threads(),
+                                     is_shared ? loaded.shared->hooks() : models::NoHooks(), ToolsOf(at, in));
   if (!decoder.ok()) return decoder.status();
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) (*decoder)->MultiplyInt8By(Int8ProductOn(device));
   loaded.model = *model;

@@ -33,6 +33,14 @@ absl::Status SupportsModel(const Point& at, const Device& device);
 // bandwidth.
 std::vector<std::string_view> KernelsOfEager(const Point& at);
 
+// Whether the point's implementation is our decoder: impl:native, or impl:fastest.
+bool IsOwn(const Point& at);
+
+// Whether impl:fastest has something to choose that impl:native has not.
+inline constexpr char kFastestLimits[] =
+    "native, but with LibTorch's products in bf16 and attention of a prompt where those were measured to be faster";
+absl::Status SupportsFastest(const Point& at, const Device& device);
+
 // Whether a CUDA graph can record AppendOne.
 absl::Status SupportsRecordedTokens(const Point& at);
 

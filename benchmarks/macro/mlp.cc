@@ -314,6 +314,10 @@ const Registration kMlp =
         .Impl("native",
               OnCpu([](Network& n, timing::PhaseMarker& marker) { n.Step(models::NativeLinearGelu, marker); }))
         .Limits("its products are oneDNN's or by tiles, its GELU our own kernel")
+        .Impl("fastest",
+              OnCpu([](Network& n, timing::PhaseMarker& marker) { n.Step(models::FastestLinearGelu, marker); }))
+        .Takes({kBf16Autocast}, "native, but with LibTorch's products where those were measured to be faster")
+        .When([](const Point& /*at*/, const Device& /*device*/) { return SupportsChoice(); })
         .Graph()
         .DefaultImpl("eager")
         .Points(Suite::kQuick, Sweep("fp32", {.steps = {2, 4, 6, 8, 10}}))

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/kernels/operators/products/tile_product.h"
 
 namespace roofbench {
 namespace {
@@ -103,6 +104,13 @@ absl::Status SupportsRanks(const Point& at) {
   if (impl == "eager" || impl == "native") return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("parallel:", row->name, " exchanges data within a step, which impl:",
                                                impl, " does not support; impl:eager and impl:native do"));
+}
+
+absl::Status SupportsChoice() {
+  if (kernels::TileLinearKernelsHere() != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "this processor has no tiles (Intel AMX), whose products are measured against LibTorch's: impl:native is the "
+      "same");
 }
 
 std::vector<std::string_view> ParallelKernels(const Point& at) {

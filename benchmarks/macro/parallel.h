@@ -33,6 +33,8 @@ int64_t BatchParts(const Point& at);
 absl::Status SupportsRanks(const Point& at);
 // The same for the step of a training.
 absl::Status SupportsParallel(const Point& at);
+// Why impl:fastest would be impl:native here.
+absl::Status SupportsChoice();
 // Kernels that no GPU may have run yet.
 std::vector<std::string_view> ParallelKernels(const Point& at);
 

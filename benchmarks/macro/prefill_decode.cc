@@ -12,7 +12,7 @@
 namespace roofbench {
 namespace {
 
-using models::LlmInt8Stage;
+using models::Int8Stage;
 using workload::DecoderComponent;
 using workload::kDecoderComponentNames;
 
@@ -27,9 +27,9 @@ class StepPhases {
         parts_(!stages_ && device.gpu() == nullptr && at.Text("impl") != "compiled"),
         beside_(stages_ && device.gpu() != nullptr) {
     if (stages_) {
-      const auto all = models::kLlmInt8StageNames;
-      const bool fused = at.Text("impl") == "native";
-      names_.assign(all.begin(), fused ? all.begin() + models::kFusedLlmInt8Stages : all.end());
+      const auto all = models::kInt8StageNames;
+      const bool fused = IsOwn(at);
+      names_.assign(all.begin(), fused ? all.begin() + models::kFusedInt8Stages : all.end());
     }
     for (std::size_t part = 0; parts_ && part < phase_of_.size(); ++part) {
       if (part == static_cast<std::size_t>(DecoderComponent::kWait) && !waits) continue;
@@ -46,14 +46,14 @@ class StepPhases {
 
   template <typename Step>
   void Run(models::DecoderModel& decoder, timing::PhaseMarker& marker, Step step) const {
-    if (stages_) decoder.ObserveStages([&](LlmInt8Stage stage) { marker.End(static_cast<int>(stage)); });
+    if (stages_) decoder.ObserveStages([&](Int8Stage stage) { marker.End(static_cast<int>(stage)); });
     if (parts_) {
       decoder.ObserveComponents([&](DecoderComponent part) { marker.End(phase_of_[static_cast<std::size_t>(part)]); });
     }
     step();
     if (stages_) {
       decoder.ObserveStages(nullptr);
-      marker.End(static_cast<int>(LlmInt8Stage::kOther));
+      marker.End(static_cast<int>(Int8Stage::kOther));
     }
     if (parts_) decoder.ObserveComponents(nullptr);
   }
@@ -72,13 +72,6 @@ const AxisList kRounding = {"int8", "int4"};
 GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& precision, GridAxes more) {
   more.insert(more.end(), {{"impl", impl}, {"model", model}, {"precision", precision}});
   return more;
-}
-
-// The products by tiles, and the kernels of LibTorch instead of ours.
-template <typename O>
-void DescribeTiles(const std::shared_ptr<O>& o, Case& built) {
-  built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
-  built.AddCount("library_kernels", [o] { return o->loaded.decoder->LibraryKernels(); });
 }
 
 struct Prefill {
@@ -121,12 +114,16 @@ const Registration kPrefill =
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          DescribeTiles(o, built);
+          built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
+          built.AddCount("library_kernels", [o] { return o->loaded.decoder->LibraryKernels(); });
           o->phases.Describe(built);
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
           DescribeSharedStep(
               at, o->loaded, at.Number("batch") * at.Number("prompt"), [o] { o->Step(); }, built);
         })
+        .Impl("fastest", OnCpu([](Prefill& o, timing::PhaseMarker& marker) { o.Run(marker); }))
+        .Limits(kFastestLimits)
+        .When(SupportsFastest)
         .Impl("compiled", OnCpu([](Prefill& o, timing::PhaseMarker& marker) { o.Run(marker); }))
         .Limits(kCompiledLimits)
         .When(SupportsCompiled)
@@ -214,7 +211,7 @@ const Registration kDecode =
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
           DescribeOutliers(
               at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
-          DescribeTiles(o, built);
+          built.AddCount("tile_products", [o] { return o->loaded.decoder->TileProducts(); });
           o->phases.Describe(built);
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at.With(kParallelAxis, kNotParallel))

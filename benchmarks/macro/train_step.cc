@@ -64,7 +64,8 @@ struct Training {
 };
 
 TrainingMode ModeAt(const Point& at) { return RowOf(kPasses, at.Text("pass")).mode; }
-bool IsNative(const Point& at) { return at.Text("impl") == "native"; }
+bool IsFastest(const Point& at) { return at.Text("impl") == "fastest"; }
+bool IsNative(const Point& at) { return at.Text("impl") == "native" || IsFastest(at); }
 bool IsCompiled(const Point& at) { return at.Text("impl") == "compiled"; }
 bool TakesMean(const Point& at) { return at.Text("objective") == "mean"; }
 bool IsNaive(const Point& at) { return at.Text("attention") == "naive"; }
@@ -108,7 +109,9 @@ workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
 models::TransformerContext ContextAt(const Point& at, Inputs& in) {
   return {.heads = static_cast<int64_t>(ShapeAt(at).heads),
           .attention = IsNaive(at) ? models::Attention::kNaive : models::Attention::kSdpa,
-          .layers = IsNative(at) ? &models::NativeLayers() : &models::EagerLayers(),
+          .layers = IsFastest(at)  ? &models::FastestLayers()
+                    : IsNative(at) ? &models::NativeLayers()
+                                   : &models::EagerLayers(),
           .loss = TakesMean(at) ? models::Loss::kMeanLogit : models::Loss::kCrossEntropy,
           .device = in.device().torch_device()};
 }
@@ -362,6 +365,9 @@ const Registration kTrainStep =
         .LaunchesAt(ParallelKernels)
         .Impl("native", OnCpu(Step))
         .Limits("its products are oneDNN's or by tiles, its layers our own kernels")
+        .Impl("fastest", OnCpu(Step))
+        .Takes({kBf16Autocast, "bf16"}, "native, but with LibTorch's products where those were measured to be faster")
+        .When([](const Point& /*at*/, const Device& /*device*/) { return SupportsChoice(); })
         .Impl("compiled", OnCpu(PrepareCompiled))
         .Takes({"fp32", kBf16Autocast, "bf16"}, "the forward pass alone, of fp32 and bf16")
         .When(SupportsCompiled)

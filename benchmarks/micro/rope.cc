@@ -6,7 +6,7 @@
 #include <ATen/ops/arange.h>
 
 #include "lib/kernels/operators/elementwise/rope.h"
-#include "lib/models/decoding/rotary_table.h"
+#include "lib/models/block/rotary_table.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/elementwise.h"
 

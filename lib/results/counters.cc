@@ -362,7 +362,7 @@ constexpr CounterSpec kTable[] = {
      "bf16 products of a step that our own kernel computed by tiles (Intel AMX)",
      "the case is no prefill, decode or training in bf16, the processor has no tiles, or no product has 8 rows"},
     {"library_kernels", "count", kNeither, 0, kMeasured,
-     "bf16 products, and attentions of a prompt, that LibTorch computed for `native`, because it was measured to be "
+     "bf16 products, and attentions of a prompt, that LibTorch computed for `fastest`, because it was measured to be "
      "faster for their shapes",
      "as tile_products, or our own kernels were faster"},
     {"max_over_mean_load", "number", kNeither, 0, kExact, "rows of the expert that has most, over the mean of all",

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
 #include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/decoding/llm_int8.h"
 #include "lib/models/generation/generation.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/timing/sampler.h"

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases whose results, checks or figures depend on sizes above those of the small points.
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "benchmarks/macro/generation.h"
 #include "lib/device/cpu_device.h"
+#include "lib/models/make_decoder.h"
 #include "tests/benchmarks/every_case.h"
+#include "tests/models/race.h"
 
 namespace roofbench {
 namespace {
@@ -33,6 +40,32 @@ void ExpectGradients(const std::string& impl, int64_t queries, uint64_t seed) {
   for (const int64_t row : {0, 100, 190}) {
     // One fault in each gradient.
     EXPECT_FALSE(CheckCase(built, {.result = [&](at::Tensor& x) { x.select(-2, row).select(0, 1).mul_(2); }}).ok());
+  }
+}
+
+// Tiles, which are emulated here, and a choice whose timer says that LibTorch is faster.
+TEST(GenerationCase, CountsLibTorchsKernelsOfItsPrompt) {
+  const at::NoGradGuard no_grad;
+  const models::DecoderWeights weights =
+      models::RandomWeights(models::ConfigOf(*workload::FindDecoderPreset("tiny_llama")),
+                            models::Storage::Default(workload::WeightFormat::kBf16), 1)
+          .value();
+  models::Race race(/*ours=*/false);
+  const models::DecoderRoom room{
+      .capacity = 24, .tiles = &kernels::kTileLinearKernels<kernels::EmulatedTiles>, .choice = race.choice()};
+  for (const std::string impl : {"native", "fastest"}) {
+    auto decoder = models::MakeDecoder(impl, weights, room, 1);
+    ASSERT_TRUE(decoder.ok()) << decoder.status();
+    GenerationCase made{.model = nullptr,
+                        .draft = nullptr,
+                        .generation = models::Generation(*std::move(decoder), 96,
+                                                         {.prompt = at::zeros({1, 20}, at::kLong), .most_new = 3}),
+                        .attention = std::nullopt,
+                        .prepare_seconds = std::nullopt};
+    timing::IgnoredPhases marker;
+    made.Run(marker);
+    // Four products and the attention of each layer.
+    EXPECT_EQ(made.library_kernels, impl == "native" ? 0 : 5 * static_cast<int64_t>(weights.layers.size()));
   }
 }
 

@@ -23,6 +23,7 @@
 #include "absl/strings/str_replace.h"
 #include "lib/device/cpu_device.h"
 #include "lib/cli/main.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "tests/base/temp_folder.h"
 #include "tests/benchmarks/every_case.h"
 
@@ -300,6 +301,20 @@ TEST(Refusals, OfCases) {
        {{"impl", "compiled"}, {"precision", "fp32"}, {"parallel", "tensor"}, {"ranks", "2"}},
        "which impl:compiled does not support"},
       {"decode", {{"impl", "native"}, {"precision", "int8"}, {"ranks", "2"}}, "parallel:none is one process"},
+      {"prefill", {{"impl", "fastest"}, {"precision", "fp32"}}, "precision:fp32 has not: impl:native is the same"},
+      {"prefill",
+       {{"impl", "fastest"}, {"precision", "int8"}, {"activations", "int8"}},
+       kernels::TileLinearKernelsHere() != nullptr ? "" : "no tiles (Intel AMX)"},
+      {"train_step",
+       {{"impl", "fastest"}, {"dtype", "bf16"}},
+       kernels::TileLinearKernelsHere() != nullptr ? "" : "no tiles (Intel AMX)"},
+      {"train_step",
+       {{"impl", "fastest"}, {"dtype", "bf16"}, {"parallel", "ddp_flat"}, {"ranks", "2"}},
+       kernels::TileLinearKernelsHere() != nullptr ? "which impl:fastest does not support" : "no tiles (Intel AMX)"},
+      {"train_step",
+       {{"impl", "fastest"}, {"dtype", "fp32"}},
+       "impl:fastest is for dtype:bf16_autocast, bf16: native, but"},
+      {"mlp", {{"impl", "fastest"}, {"dtype", "fp32"}}, "impl:fastest is for dtype:bf16_autocast: native, but"},
       {"mlp", {{"parallel", "fsdp"}, {"ranks", "2"}}, ""},
       {"mlp", {{"parallel", "fsdp"}, {"bucket_mib", "4"}}, "parallel:fsdp has no buckets of bucket_mib"},
       {"mlp", {{"parallel", "fsdp"}, {"dtype", "bf16_autocast"}}, "parallel:fsdp takes dtype:fp32 alone"},

@@ -32,6 +32,7 @@
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
+#include "lib/models/make_decoder.h"
 #include "nlohmann/json.hpp"
 #include "tests/models/checkpoint/written_checkpoint.h"
 

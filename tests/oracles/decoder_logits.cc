@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/decoder_model.h"
+#include "lib/models/make_decoder.h"
 
 namespace roofbench::models {
 namespace {

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   const at::Tensor y = at::empty({m, n}, at::kFloat);
   const auto* const values = reinterpret_cast<const kernels::Bf16*>(rounded.const_data_ptr<at::BFloat16>());
   const kernels::ThreadPool pool(2);
-  kernels::LlmInt8Activations activations;
+  kernels::Int8Activations activations;
   activations.Select(values, m, k, static_cast<float>(threshold), pool);
   activations.Quantize(values, pool);
   const kernels::LlmInt8Weight stored{weight.weight.const_data_ptr<int8_t>(), weight.row_max.const_data_ptr<float>(), n,

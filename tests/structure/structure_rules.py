@@ -40,6 +40,15 @@ ARROWS: dict[str, set[str]] = {
 }
 
 
+# Folders within a layer that never see each other: decoding and training share what both need, in block.
+STRANGERS: dict[str, set[str]] = {
+    "lib/models/block/": {"lib/models/checkpoint/", "lib/models/decoding/", "lib/models/training/"},
+    "lib/models/decoding/": {"lib/models/native/", "lib/models/training/"},
+    "lib/models/generation/": {"lib/models/native/", "lib/models/training/"},
+    "lib/models/native/": {"lib/models/training/"},
+    "lib/models/training/": {"lib/models/checkpoint/", "lib/models/decoding/", "lib/models/native/"},
+}
+
 ABOVE_ATEN = {"aten", "observe", "models", "device", "ranks", "suite", "run", "gbench", "cli", "benchmarks"}
 
 
@@ -120,6 +129,7 @@ def project_files(root: Path) -> list[str]:
 def include_violations(root: Path, path: str) -> Iterator[str]:
     is_test = path.startswith("tests/")
     folder = folder_of(path)
+    strangers = tuple(other for own, others in STRANGERS.items() if path.startswith(own) for other in others)
     for quoted, angled in INCLUDE.findall((root / path).read_text(encoding="utf-8")):
         header = quoted or angled
         if CUDA_HEADER.match(header) and not CUDA_FILE.fullmatch(path):
@@ -129,6 +139,8 @@ def include_violations(root: Path, path: str) -> Iterator[str]:
             yield f"{path}: includes are relative to the repository root: {quoted}"
         if quoted and path in STAND_ALONE:
             yield f"{path}: it shares no code with the product: {quoted}"
+        if strangers and quoted.startswith(strangers):
+            yield f"{path}: {Path(path).parent} never sees {Path(quoted).parent}: {header}"
         if folder is None:
             continue
         target = folder_of(header) if quoted else None

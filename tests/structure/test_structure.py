@@ -58,6 +58,11 @@ PLANTED = [
     ("lib/workload/planted.cc", '#include "lib/hardware/datasheet.h"', "workload never sees hardware"),
     ("lib/results/planted.cc", '#include "lib/suite/case.h"', "results never sees suite"),
     ("python/bindings/planted.cc", '#include "lib/suite/case.h"', "python never sees suite"),
+    (
+        "lib/models/decoding/planted.cc",
+        '#include "lib/models/training/trainer.h"',
+        "lib/models/decoding never sees lib/models/training",
+    ),
     ("lib/timing/planted.cc", "#include <benchmark/benchmark.h>", "timing never sees Google Benchmark"),
     ("lib/hardware/planted.cc", "  #  include <torch/torch.h>", "hardware never sees LibTorch"),
     ("lib/run/planted.cc", "#include <cuda_runtime.h>", "see the CUDA runtime"),

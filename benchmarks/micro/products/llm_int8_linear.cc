@@ -20,6 +20,7 @@
 #include "benchmarks/micro/products/linear_reference.h"
 #include "lib/aten/products.h"
 #include "lib/kernels/operators/products/gemv.h"
+#include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/models/decoding/llm_int8.h"
 #include "lib/observe/ranges.h"
@@ -30,7 +31,7 @@ namespace roofbench {
 namespace {
 
 using kernels::Bf16;
-using models::LlmInt8Stage;
+using models::Int8Stage;
 
 constexpr char kLlmInt8[] = "llm_int8";
 // Normal activations are below the first limit, injected outliers between the other two.
@@ -132,8 +133,8 @@ void Eager(Linear& o, timing::PhaseMarker& marker) {
     at::mm_out(o.y, o.x, o.weight.t());
     return;
   }
-  o.y = models::LlmInt8Linear(o.x, o.matrix(), o.threshold, [&](LlmInt8Stage stage) {
-    if (stage != LlmInt8Stage::kOther) marker.End(static_cast<int>(stage) - static_cast<int>(LlmInt8Stage::kSelect));
+  o.y = models::LlmInt8Linear(o.x, o.matrix(), o.threshold, [&](Int8Stage stage) {
+    if (stage != Int8Stage::kOther) marker.End(static_cast<int>(stage) - static_cast<int>(Int8Stage::kSelect));
   });
 }
 
@@ -160,7 +161,7 @@ CaseStep PrepareNative(Linear& o, const Point& at, Inputs& in) {
             {Elements<Bf16>(o.weight), n, k}, Elements<Bf16>(o.x), Elements<Bf16>(o.y), rows},
         in.device());
   }
-  const auto activations = std::make_shared<kernels::LlmInt8Activations>(rows, k);
+  const auto activations = std::make_shared<kernels::Int8Activations>(rows, k);
   const kernels::LlmInt8Product<Bf16> product{.weight = {Elements<int8_t>(o.weight), Elements<float>(o.scale), n, k},
                                               .activations = activations.get(),
                                               .y = Elements<Bf16>(o.y)};

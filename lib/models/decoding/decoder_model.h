@@ -6,17 +6,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "lib/aten/measured_choice.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/models/decoding/decoder_weights.h"
+#include "lib/models/decoding/int8_activations.h"
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/models/decoding/llm_int8.h"
 
 namespace roofbench::models {
 
@@ -79,14 +76,10 @@ class DecoderModel {
   virtual void ObserveComponents(ComponentMarker marker) = 0;
 
   // Calls `marker`, on the thread that calls Append or AppendOne, at the end of every stage of its products with 8-bit
-  // vectors, LLM.int8() among them; our kernel has the first kFusedLlmInt8Stages. If threads share a product, the
+  // vectors, LLM.int8() among them; our kernel has the first kFusedInt8Stages. If threads share a product, the
   // stages are those of that thread. nullptr removes the callback.
-  virtual void ObserveStages(LlmInt8Marker marker) = 0;
+  virtual void ObserveStages(Int8Marker marker) = 0;
 };
-
-// Sums over the ranks that share a model (lib/models/training/transformer_model.h).
-class ForwardHooks;
-ForwardHooks& NoHooks();
 
 // The capacity of a decoder, and the tiles of the native one.
 struct DecoderRoom {
@@ -94,20 +87,9 @@ struct DecoderRoom {
   int64_t capacity = 1;  // tokens of each
   int64_t piece = 1;     // tokens of each that AppendAll reads in one step
   const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
-  // Between our kernels for prompts and LibTorch's, where there are tiles; nullptr: ours. Ranks take ours, since
-  // results that all of them compute must be the same.
+  // Of the fastest decoder: between our kernels for prompts and LibTorch's, where there are tiles; nullptr: ours. Ranks
+  // take ours, since results that all of them compute must be the same.
   MeasuredChoice* choice = MeasuredChoice::OfProcess();
 };
-
-// By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights and the hooks must outlive it.
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
-                                                                int threads, ForwardHooks& hooks = NoHooks());
-
-// By the name of an implementation: "eager" (LibTorch's operations) or "native", which uses `threads`. Of a rank's part
-// of a model, the hooks add up the terms of its two sums in each layer. Unimplemented if it cannot run such weights
-// here, InvalidArgument for another name.
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
-                                                          const DecoderWeights& weights, const DecoderRoom& room,
-                                                          int threads, ForwardHooks& hooks = NoHooks());
 
 }  // namespace roofbench::models

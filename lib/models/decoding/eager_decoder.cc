@@ -18,14 +18,12 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
-#include "lib/models/training/transformer_model.h"
+#include "lib/models/block/operations.h"
+#include "lib/models/decoding/blocks.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -67,6 +65,33 @@ at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
   return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.Unquantized())).to(at::kFloat) : x;
 }
 
+// RunBlocks' operations.
+template <typename Attention>
+struct EagerDecoder::Operations {
+  const EagerDecoder& decoder;
+  const Attention& attend;
+  at::Tensor& x;  // the residual stream
+  at::Tensor& y;
+
+  observe::Range Block(std::size_t i) const { return observe::Range("block", static_cast<int64_t>(i)); }
+  observe::Range Part(const char* name) const { return observe::Range(name); }
+  void End(DecoderComponent component) const { decoder.End(component); }
+  void Wait() const {}
+  void Norm(const at::Tensor& weight) const { y = decoder.Norm(x, weight); }
+  void Qkv(const LayerWeights& layer) const { y = decoder.Qkv(layer, y); }
+  void Attend(const LayerWeights& layer, int64_t index) const {
+    y = attend(decoder.WithHeadNorms(layer, y), index);
+    y = MergeHeads(decoder.Passed(y));
+  }
+  void Out(const LayerWeights& layer) const { y = decoder.Linear(layer.out, y); }
+  void FeedForward(const LayerWeights& layer) const { y = decoder.Mlp(layer, y); }
+  void Add(const at::Tensor& norm, const at::Tensor& bias) const {
+    y = decoder.Norm(decoder.AddBias(decoder.SumOverRanks(y), bias), norm);
+    x = decoder.Passed(x + y);
+    y.reset();  // before the wider vectors of the feed forward are made
+  }
+};
+
 template <typename Attention, typename Take>
 at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Take take) const {
   std::optional<observe::Range> range("embedding");
@@ -74,28 +99,8 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
   if (exact()) x = x.to(at::kFloat);
   if (embedding_scale_ != 1) x = Passed(x.mul(embedding_scale_));
   range.reset();
-  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
-    const observe::Range block("block", static_cast<int64_t>(i));
-    observe::Range part("attention");
-    const LayerWeights& layer = weights_.layers[i];
-    // The vectors of the attention are freed before the wider ones of the feed forward are made.
-    x = Passed(x + [&] {
-      at::Tensor vectors = Norm(x, layer.attention_norm);
-      End(DecoderComponent::kNorm);
-      vectors = Qkv(layer, vectors);
-      End(DecoderComponent::kQkv);
-      vectors = attend(WithHeadNorms(layer, vectors), static_cast<int64_t>(i));
-      vectors = MergeHeads(Passed(vectors));
-      End(DecoderComponent::kAttention);
-      vectors = AddBias(SumOverRanks(Linear(layer.out, vectors), DecoderComponent::kOut), layer.out_bias);
-      End(DecoderComponent::kOut);
-      return Norm(vectors, layer.attention_out_norm);
-    }());
-    part.Next("feed forward");
-    const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
-    End(DecoderComponent::kNorm);
-    x = Passed(x + Norm(SumOverRanks(Mlp(layer, mlp_in), DecoderComponent::kDown), layer.mlp_out_norm));
-  }
+  at::Tensor vectors;
+  RunBlocks(weights_.layers, Operations<Attention>{*this, attend, x, vectors});
   range.emplace("head");
   const at::Tensor wanted = Norm(take(x), weights_.final_norm);
   End(DecoderComponent::kNorm);
@@ -232,9 +237,8 @@ at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) con
   return Passed(RmsNorm(x.to(at::kFloat), weight, epsilon).to(x.scalar_type()));
 }
 
-at::Tensor EagerDecoder::SumOverRanks(const at::Tensor& term, DecoderComponent component) const {
+at::Tensor EagerDecoder::SumOverRanks(const at::Tensor& term) const {
   if (hooks_ == nullptr) return term;
-  End(component);
   at::Tensor sum = hooks_->FromShards(term);
   End(DecoderComponent::kWait);
   return sum;
@@ -246,7 +250,7 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
   if (exact()) return Passed(matrix.ApplyExactly(rows, expert, threshold).view(shape));
-  LlmInt8Tally* const tally = matrix.format == workload::WeightFormat::kLlmInt8 ? &tally_ : nullptr;
+  OutlierTally* const tally = matrix.format == workload::WeightFormat::kLlmInt8 ? &tally_ : nullptr;
   if (int8_threads_ != nullptr && matrix.MultipliesIntegers()) {
     return ByIntegers(rows, matrix, expert, tally).view(shape);
   }
@@ -258,10 +262,10 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
 }
 
 at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert,
-                                    LlmInt8Tally* tally) const {
+                                    OutlierTally* tally) const {
   constexpr int64_t kPanel = 32;  // rows of a weight that our kernels process together
   const at::Tensor vectors = rows.contiguous();
-  const kernels::LlmInt8Activations& quantized =
+  const kernels::Int8Activations& quantized =
       quantized_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), matrix.SummedGroup(), *int8_threads_,
                     marker_, tally);
   const observe::Range kernel("roofbench::llm_int8 product");
@@ -269,7 +273,7 @@ at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& 
   (*int8_threads_)(matrix.rows, kPanel, [&](kernels::Range range) {
     matrix.MultiplyIntegers(expert, quantized, Elements<kernels::Bf16>(y), range);
   });
-  if (marker_) marker_(LlmInt8Stage::kProduct);
+  if (marker_) marker_(Int8Stage::kProduct);
   return y;
 }
 
@@ -391,7 +395,9 @@ at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) con
                         : TakesChosenExperts(rows.size(0), active, layer.gate_up.experts) ? &EagerDecoder::ByChosen
                         : rows.size(0) <= kMostMasked                                     ? &EagerDecoder::ByMask
                                                                                           : &EagerDecoder::ByExpert;
-  return (this->*multiply)(layer, rows, chosen, weight).view(x.sizes());
+  at::Tensor y = (this->*multiply)(layer, rows, chosen, weight).view(x.sizes());
+  End(DecoderComponent::kDown);
+  return y;
 }
 
 // Copies the chosen weights on the device, as in gpt_fast; the host does not know which they are.
@@ -453,18 +459,6 @@ const at::Tensor& RecordedDecoder::AppendOne(const at::Tensor& tokens) {
   }
   replay_();
   return replayed_;
-}
-
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
-                                                          const DecoderWeights& weights, const DecoderRoom& room,
-                                                          int threads, ForwardHooks& hooks) {
-  if (implementation == "eager") {
-    auto decoder = std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
-    decoder->SumBy(hooks);
-    return decoder;
-  }
-  if (implementation == "native") return MakeNativeDecoder(weights, room, threads, hooks);
-  return absl::InvalidArgumentError(absl::StrCat("no decoder is called ", std::string(implementation)));
 }
 
 }  // namespace roofbench::models

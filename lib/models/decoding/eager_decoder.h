@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "lib/models/block/forward_hooks.h"
+#include "lib/models/block/rotary_table.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/models/decoding/rotary_table.h"
 
 namespace roofbench::models {
 
@@ -60,7 +61,7 @@ class EagerDecoder : public DecoderModel {
   void Reorder(const std::vector<int64_t>& from) override { cache_.Reorder(from); }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
   void ObserveComponents(ComponentMarker marker) override { component_ = std::move(marker); }
-  void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
+  void ObserveStages(Int8Marker marker) override { marker_ = std::move(marker); }
 
   // Replaces LibTorch's attention for two or more tokens: q, k and v are [batch, heads, tokens, head_dim], where k and
   // v begin with the earlier tokens.
@@ -88,8 +89,8 @@ class EagerDecoder : public DecoderModel {
   }
   // x itself if the model does not have this norm.
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
-  // The sum of all ranks' terms, results of the component; the term itself if there is one rank.
-  at::Tensor SumOverRanks(const at::Tensor& term, workload::DecoderComponent component) const;
+  // The sum of all ranks' terms; the term itself if there is one rank.
+  at::Tensor SumOverRanks(const at::Tensor& term) const;
   // y itself if the model does not have this bias.
   at::Tensor AddBias(const at::Tensor& y, const at::Tensor& bias) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before rotation.
@@ -111,7 +112,7 @@ class EagerDecoder : public DecoderModel {
   static at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys, int64_t window);
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   // The same by our kernels, for vectors [tokens, columns].
-  at::Tensor ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert, LlmInt8Tally* tally) const;
+  at::Tensor ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert, OutlierTally* tally) const;
   // Tokens of `sequences` sequences from `first` on, each after `before` earlier tokens.
   struct Stretch {
     int64_t first = 0;
@@ -126,6 +127,8 @@ class EagerDecoder : public DecoderModel {
   static at::Tensor Each(const at::Tensor& x) { return x; }
   // The logits of take(x). attend(qkv, layer) returns the weighted values [batch, heads, tokens, head_dim]; qkv
   // contains the heads of queries, keys and values.
+  template <typename Attention>
+  struct Operations;
   template <typename Attention, typename Take>
   at::Tensor Forward(const at::Tensor& tokens, Attention attend, Take take) const;
   // Reads tokens [batch, n] into the cache: all sequences in one stretch, or one sequence in each, with the tokens of
@@ -174,10 +177,10 @@ class EagerDecoder : public DecoderModel {
   const kernels::ParallelFor* int8_threads_ = nullptr;
   LinearFunction linear_;  // nullptr: at::linear
   mutable QuantizedVectors quantized_;
-  mutable LlmInt8Tally tally_;  // of the last call
+  mutable OutlierTally tally_;  // of the last call
   Int8Product int8_product_;
   ComponentMarker component_;
-  LlmInt8Marker marker_;
+  Int8Marker marker_;
 };
 
 // The same with AppendOne recorded and replayed, for example as a CUDA graph. AppendTo is not recorded: a recording
@@ -194,7 +197,7 @@ class RecordedDecoder final : public EagerDecoder {
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
   std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return AttentionBackendOfSet(); }
   void ObserveComponents(ComponentMarker /*marker*/) override {}
-  void ObserveStages(LlmInt8Marker /*marker*/) override {}
+  void ObserveStages(Int8Marker /*marker*/) override {}
 
  private:
   const Record record_;

@@ -6,25 +6,17 @@
 #include <ATen/ops/amax.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/topk.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
-#include "lib/aten/elements.h"
-#include "lib/observe/ranges.h"
-
 namespace roofbench::models {
 namespace {
 
-constexpr double kLargest = 127;
 // The room on a GPU: at least 64 columns, and one in 64. Models of up to 13 billion parameters have about ten columns
 // with outliers (Dettmers et al., figure 4); the densest published sweeps have one in a hundred.
 constexpr int64_t kLeastRoom = 64;
 constexpr int64_t kRoomOf = 64;
-
-// 127 / maximum, and 0 for a row of zeros.
-at::Tensor Inverse(const at::Tensor& maximum) { return at::where(maximum > 0, maximum.reciprocal() * kLargest, 0); }
 
 // a · wᵀ. On a GPU LibTorch requires more than 16 rows.
 at::Tensor IntProduct(const at::Tensor& a, const at::Tensor& w) {
@@ -77,15 +69,15 @@ int64_t LlmInt8Room(int64_t columns) { return std::min(columns, std::max(kLeastR
 LlmInt8Matrix QuantizeLlmInt8(const at::Tensor& w) {
   const at::Tensor values = w.to(at::kFloat);
   const at::Tensor row_max = at::amax(values.abs(), {-1});
-  return {(values * Inverse(row_max).unsqueeze(-1)).round_().to(at::kChar), row_max};
+  return {(values * InverseStep(row_max).unsqueeze(-1)).round_().to(at::kChar), row_max};
 }
 
-at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
-                         const LlmInt8Marker& marker, LlmInt8Tally* tally) {
-  const auto done = [&](LlmInt8Stage stage) {
+at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold, const Int8Marker& marker,
+                         OutlierTally* tally) {
+  const auto done = [&](Int8Stage stage) {
     if (marker) marker(stage);
   };
-  done(LlmInt8Stage::kOther);
+  done(Int8Stage::kOther);
   const at::Tensor values = x.to(at::kFloat);
   const at::Tensor magnitude = values.abs();
   const bool counts = x.is_cpu();
@@ -93,44 +85,21 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
                             : counts       ? FindOutliers(x, values, magnitude, threshold)
                                            : FindSomeOutliers(x, values, magnitude, threshold);
   if (tally != nullptr && counts) tally->Add(outliers.columns.defined() ? outliers.columns.numel() : 0);
-  done(LlmInt8Stage::kSelect);
+  done(Int8Stage::kSelect);
   const at::Tensor& row_max = outliers.row_max;
-  const at::Tensor quantized = (outliers.kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);
-  done(LlmInt8Stage::kQuantize);
+  const at::Tensor quantized = (outliers.kept * InverseStep(row_max).unsqueeze(1)).round_().to(at::kChar);
+  done(Int8Stage::kQuantize);
   const at::Tensor products = IntProduct(quantized, weight.weight);
-  done(LlmInt8Stage::kProduct);
-  at::Tensor y = (products * (row_max.unsqueeze(1) * weight.row_max / (kLargest * weight.steps))).to(x.scalar_type());
-  done(LlmInt8Stage::kDequantize);
+  done(Int8Stage::kProduct);
+  at::Tensor y =
+      (products * (row_max.unsqueeze(1) * weight.row_max / (kernels::kInt8Largest * weight.steps))).to(x.scalar_type());
+  done(Int8Stage::kDequantize);
   if (outliers.columns.defined()) {
     const at::Tensor w = weight.weight.index_select(1, outliers.columns) * (weight.row_max / weight.steps).unsqueeze(1);
     y.add_(at::mm(outliers.x, w.to(x.scalar_type()).t()));
   }
-  done(LlmInt8Stage::kOutliers);
+  done(Int8Stage::kOutliers);
   return y;
-}
-
-RoundedVectors RoundToInt8(const at::Tensor& x) {
-  const at::Tensor values = x.to(at::kFloat);
-  const at::Tensor row_max = at::amax(values.abs(), {1}, /*keepdim=*/true);
-  return {(values * Inverse(row_max)).round_(), row_max / kLargest};
-}
-
-const kernels::LlmInt8Activations& QuantizedVectors::Of(const at::Tensor& x, double threshold, int64_t group,
-                                                        const kernels::ParallelFor& parallel_for,
-                                                        const LlmInt8Marker& marker, LlmInt8Tally* tally) {
-  const auto done = [&](LlmInt8Stage stage) {
-    if (marker) marker(stage);
-  };
-  done(LlmInt8Stage::kOther);
-  const auto* const values = Elements<kernels::Bf16>(x);
-  observe::Range kernel("roofbench::llm_int8 statistics");
-  activations_.Select(values, x.size(0), x.size(1), static_cast<float>(threshold), parallel_for);
-  if (tally != nullptr) tally->Add(static_cast<int64_t>(activations_.outliers().size()));
-  done(LlmInt8Stage::kSelect);
-  kernel.Next("roofbench::llm_int8 quantize");
-  activations_.Quantize(values, parallel_for, group);
-  done(LlmInt8Stage::kQuantize);
-  return activations_;
 }
 
 }  // namespace roofbench::models

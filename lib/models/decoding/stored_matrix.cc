@@ -16,9 +16,11 @@
 #include "lib/aten/fp8.h"
 #include "lib/aten/products.h"
 #include "lib/aten/random.h"
+#include "lib/kernels/operators/products/int4_product.h"
 #include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
+#include "lib/models/decoding/llm_int8.h"
 #include "lib/observe/ranges.h"
 #include "lib/workload/models/decoder.h"
 
@@ -228,7 +230,7 @@ at::Tensor StoredMatrix::ApplyRounded(const at::Tensor& x, int64_t expert) const
 }
 
 template <typename Y>
-void StoredMatrix::MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activations& x, Y* y,
+void StoredMatrix::MultiplyIntegers(int64_t expert, const kernels::Int8Activations& x, Y* y,
                                     kernels::Range range) const {
   if (format == WeightFormat::kInt4) {
     return RunRows(kernels::Int4Product<Y>{.weight = Int4Rows(expert, 0, rows), .activations = &x, .y = y}, range);
@@ -241,12 +243,12 @@ void StoredMatrix::MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activa
           range);
 }
 
-template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::LlmInt8Activations&, float*, kernels::Range) const;
-template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::LlmInt8Activations&, kernels::Bf16*,
+template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::Int8Activations&, float*, kernels::Range) const;
+template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::Int8Activations&, kernels::Bf16*,
                                              kernels::Range) const;
 
-at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker,
-                               LlmInt8Tally* tally, const LinearFunction& linear) const {
+at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold, const Int8Marker& marker,
+                               OutlierTally* tally, const LinearFunction& linear) const {
   const auto multiply = [&](const at::Tensor& vectors, const at::Tensor& weights) {
     return linear ? linear(vectors, weights, std::nullopt) : at::linear(vectors, weights);
   };

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "lib/kernels/operators/products/weights.h"
-#include "lib/models/decoding/llm_int8.h"
+#include "lib/models/decoding/int8_activations.h"
 #include "lib/workload/weight_format.h"
 
 namespace roofbench::models {
@@ -90,12 +90,12 @@ struct StoredMatrix {
   // Such products by our kernels, on the calling thread: y[:, range] of y [tokens, rows], for the vectors in `x`. In
   // int4 the range begins at a multiple of 16. Y: float or kernels::Bf16.
   template <typename Y>
-  void MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activations& x, Y* y, kernels::Range range) const;
+  void MultiplyIntegers(int64_t expert, const kernels::Int8Activations& x, Y* y, kernels::Range range) const;
 
   // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`,
   // `marker` and `tally`: see LlmInt8Linear; `linear` replaces at::linear, by weights in x's type.
-  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker = nullptr,
-                   LlmInt8Tally* tally = nullptr, const LinearFunction& linear = nullptr) const;
+  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const Int8Marker& marker = nullptr,
+                   OutlierTally* tally = nullptr, const LinearFunction& linear = nullptr) const;
 
   // The reference for Apply: everything in fp32.
   at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;

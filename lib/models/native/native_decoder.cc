@@ -3,6 +3,8 @@
 // LibTorch's other products. One or a few tokens of each sequence are one parallel region, without allocations, with
 // four barriers in each layer.
 
+#include "lib/models/native/native_decoder.h"
+
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -26,10 +28,10 @@
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/threading/thread_pool.h"
+#include "lib/models/decoding/blocks.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/native/native_step.h"
-#include "lib/models/training/transformer_model.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -84,10 +86,8 @@ class NativeDecoder final : public DecoderModel {
       };
       eager_.MultiplyBy(linear_);
     }
-    for (const LayerWeights& layer : weights.layers) {
-      const auto from = LayerVectors(layer);
-      const auto to = LayerVectors(vectors_.emplace_back());
-      for (std::size_t i = 0; i < from.size(); ++i) *to[i] = Fp32(*from[i]);
+    for (LayerWeights& layer : layers_) {
+      for (at::Tensor* const vector : LayerVectors(layer)) *vector = Fp32(*vector);
     }
     for (int thread = 0; thread < threads; ++thread) {
       Scratch<T>& s = scratch_.emplace_back(Scratch<T>{.plan = ExpertPlan(n_.tokens, n_.experts, n_.active_experts)});
@@ -159,7 +159,7 @@ class NativeDecoder final : public DecoderModel {
     component_ = marker;
     eager_.ObserveComponents(std::move(marker));
   }
-  void ObserveStages(LlmInt8Marker marker) override {
+  void ObserveStages(Int8Marker marker) override {
     products_.ObserveStages(marker);
     eager_.ObserveStages(std::move(marker));
   }
@@ -254,18 +254,8 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kWait);
   }
 
-  void Norm(const Worker& worker, const at::Tensor& weight, std::vector<T>& to) {
-    residual_.Norm(worker, weight, active(), to.data());
-    End(worker, DecoderComponent::kNorm);
-  }
-
-  // Adds the norm of added_, the result of a product, to the residual, if the model has this norm.
-  void AddNormed(const Worker& worker, const at::Tensor& weight) {
-    if (weight.defined()) residual_.AddNormed(worker, weight, active(), added_.data());
-  }
-
   // Adds up the terms of all ranks. An exception waits for the end of the region: other threads are at its barriers.
-  void SumOverRanks(const Worker& worker, const at::Tensor& bias = {}) {
+  void SumOverRanks(const Worker& worker, const at::Tensor& bias) {
     if (hooks_ == nullptr) return;
     if (worker.index() == 0) {
       const int64_t elements = active() * n_.d;
@@ -285,48 +275,58 @@ class NativeDecoder final : public DecoderModel {
     Wait(worker);
   }
 
+  // RunBlocks' operations on a thread of the step's region.
+  struct Operations {
+    NativeDecoder& d;
+    const Worker& worker;
+    Scratch<T>& s;
+
+    PartRange Block(std::size_t i) const { return PartRange(worker, "block", static_cast<int64_t>(i)); }
+    int Part(const char* /*name*/) const { return 0; }  // its ranges are those of the kernels
+    void End(DecoderComponent component) const { d.End(worker, component); }
+    void Wait() const { d.Wait(worker); }
+    void Norm(const at::Tensor& weight) const { d.residual_.Norm(worker, weight, d.active(), s.x.data()); }
+    void Qkv(const LayerWeights& layer) const {
+      float* const y = d.qkv_.data();
+      d.Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = d.active(), .y = y},
+                [&](Range rows) { d.AddBias(layer.qkv_bias, rows, y, d.n_.qkv()); });
+    }
+    void Attend(const LayerWeights& layer, int64_t index) const { d.Attend(worker, layer, index); }
+    void Out(const LayerWeights& layer) const {
+      const RegionProduct<T> product{
+          .matrix = layer.out, .x = d.attended_rounded_.data(), .m = d.active(), .y = d.added_.data()};
+      d.Product(worker, "roofbench::linear out", product, [&](Range rows) {
+        if (d.hooks_ == nullptr) d.AddBias(layer.out_bias, rows, product.y, d.n_.d);
+        for (int64_t b = 0; b < d.active(); ++b) d.Add(worker, b, 1, product.y + b * d.n_.d, rows);
+      });
+    }
+    void FeedForward(const LayerWeights& layer) const {
+      if (d.is_mixture_) d.Route(worker, layer, s);
+      d.GateUp(worker, layer, s);
+      Wait();
+      d.Down(worker, layer, s);
+    }
+    void Add(const at::Tensor& norm, const at::Tensor& bias) const {
+      d.SumOverRanks(worker, bias);
+      if (norm.defined()) d.residual_.AddNormed(worker, norm, d.active(), d.added_.data());
+    }
+  };
+
   void Step(const Worker& worker, const int64_t* tokens) {
     Scratch<T>& s = scratch_[Size(worker.index())];
     if (!is_mixture_) s.plan.Assign(active());
     residual_.Begin(worker, Elements<T>(weights_.embedding), tokens, active(), embedding_scale_);
-    for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
-      const LayerWeights& layer = weights_.layers[i];
-      const LayerWeights& vectors = vectors_[i];
-      const PartRange block(worker, "block", static_cast<int64_t>(i));
-      Norm(worker, vectors.attention_norm, s.x);
-      Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = active(), .y = qkv_.data()},
-              [&](Range rows) { AddBias(vectors.qkv_bias, rows, qkv_.data(), n_.qkv()); });
-      End(worker, DecoderComponent::kQkv);
-      Wait(worker);
-      Attend(worker, static_cast<int64_t>(i));
-      End(worker, DecoderComponent::kAttention);
-      Wait(worker);
-      Product(worker, "roofbench::linear out",
-              {.matrix = layer.out, .x = attended_rounded_.data(), .m = active(), .y = added_.data()}, [&](Range rows) {
-                if (hooks_ == nullptr) AddBias(vectors.out_bias, rows, added_.data(), n_.d);
-                for (int64_t b = 0; b < active(); ++b) Add(worker, b, 1, added_.data() + b * n_.d, rows);
-              });
-      End(worker, DecoderComponent::kOut);
-      Wait(worker);
-      SumOverRanks(worker, vectors.out_bias);
-      AddNormed(worker, vectors.attention_out_norm);
-      Norm(worker, vectors.mlp_norm, s.x);
-      if (is_mixture_) Route(worker, layer, s);
-      GateUp(worker, layer, s);
-      Wait(worker);
-      Down(worker, layer, s);
-      Wait(worker);
-      SumOverRanks(worker);
-      AddNormed(worker, vectors.mlp_out_norm);
-    }
-    Norm(worker, final_norm_, s.x);
+    const Operations run{*this, worker, s};
+    RunBlocks(layers_, run);
+    run.Norm(final_norm_);
+    End(worker, DecoderComponent::kNorm);
     Product(worker, "roofbench::linear head",
             {.matrix = weights_.head, .x = s.x.data(), .m = active(), .y = logits_.data_ptr<float>()},
             [&](Range rows) { CapLogits(worker, rows); });
     End(worker, DecoderComponent::kHead);
   }
 
-  // Adds some rows of a vector to the residual of token `b`, or to this rank's term of it, unless AddNormed does.
+  // Adds some rows of a vector to the residual of token `b`, or to this rank's term of it, if that has no norm.
   void Add(const Worker& worker, int64_t b, float weight, const float* added, Range rows) {
     if (residual_.is_own()) return;
     float* const to = (hooks_ == nullptr ? residual_.of(worker) : terms_.data()) + b * n_.d;
@@ -354,20 +354,20 @@ class NativeDecoder final : public DecoderModel {
     }
   }
 
-  void Attend(const Worker& worker, int64_t layer) {
+  void Attend(const Worker& worker, const LayerWeights& layer, int64_t index) {
     const PartRange range(worker, "roofbench::decode_attention");
     RunItems(TokenAttention<T>{.n = n_,
                                .epsilon = static_cast<float>(weights_.config.rms_epsilon),
-                               .window = weights_.config.WindowOf(layer),
+                               .window = weights_.config.WindowOf(index),
                                .scale = static_cast<float>(weights_.config.ScoreScale()),
                                .cap = static_cast<float>(weights_.config.score_cap),
                                .rope = eager_.rope(),
                                .cache = eager_.cache(),
                                .sequences = sequences_,
                                .each = each_,
-                               .layer = layer,
-                               .query_norm = vectors_[Size(layer)].query_norm,
-                               .key_norm = vectors_[Size(layer)].key_norm,
+                               .layer = index,
+                               .query_norm = layer.query_norm,
+                               .key_norm = layer.key_norm,
                                .qkv = qkv_.data(),
                                .y = attended_.data(),
                                .rounded = attended_rounded_.data()},
@@ -406,7 +406,7 @@ class NativeDecoder final : public DecoderModel {
       float* const y = gate_up_.data() + begin * 2 * n_.ff;
       const RegionProduct<T> product{
           .matrix = layer.gate_up, .expert = expert, .x = VectorsOf(expert, s), .m = count, .y = y};
-      const kernels::LlmInt8Activations& quantized = products_.Prepare(worker, product);
+      const kernels::Int8Activations& quantized = products_.Prepare(worker, product);
       s.columns.clear();
       const auto multiply = [&](Range columns) {
         products_.Multiply(worker, product, quantized, columns);
@@ -464,11 +464,10 @@ class NativeDecoder final : public DecoderModel {
   RegionProducts<T> products_;
   LinearByTiles by_tiles_;  // of prompts
   MeasuredChoice* const choice_;
-  LinearFunction linear_;        // nullptr: at::linear
-  int64_t tile_products_ = 0;    // of the last prompt
-  int64_t library_kernels_ = 0;  // the same
-  // The vectors of layers in fp32, which our kernels read.
-  std::vector<LayerWeights> vectors_;  // without the matrices
+  LinearFunction linear_;                               // nullptr: at::linear
+  int64_t tile_products_ = 0;                           // of the last prompt
+  int64_t library_kernels_ = 0;                         // the same
+  std::vector<LayerWeights> layers_ = weights_.layers;  // with their vectors in fp32, which our kernels read
   at::Tensor final_norm_;
   at::Tensor logits_;
   at::Tensor some_logits_;          // of fewer tokens

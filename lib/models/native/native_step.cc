@@ -114,20 +114,20 @@ void RegionProducts<T>::Restart() {
 }
 
 template <typename T>
-const kernels::LlmInt8Activations& RegionProducts<T>::Prepare(const Worker& worker, const RegionProduct<T>& work) {
+const kernels::Int8Activations& RegionProducts<T>::Prepare(const Worker& worker, const RegionProduct<T>& work) {
   Scratch& own = scratch_[Size(worker.index())];
-  kernels::LlmInt8Activations& made = own.quantized;
+  kernels::Int8Activations& made = own.quantized;
   if constexpr (std::is_same_v<T, Bf16>) {
     const StoredMatrix& matrix = work.matrix;
     if (matrix.MultipliesIntegers()) {
       const auto threshold = static_cast<float>(matrix.Threshold(outlier_threshold_));
-      Mark(worker, LlmInt8Stage::kOther);
+      Mark(worker, Int8Stage::kOther);
       made.Select(work.x, work.m, matrix.columns, threshold, kernels::SerialFor());
       if (worker.index() == 0 && matrix.format == WeightFormat::kLlmInt8)
         tally_.Add(static_cast<int64_t>(made.outliers().size()));
-      Mark(worker, LlmInt8Stage::kSelect);
+      Mark(worker, Int8Stage::kSelect);
       made.Quantize(work.x, kernels::SerialFor(), matrix.SummedGroup());
-      Mark(worker, LlmInt8Stage::kQuantize);
+      Mark(worker, Int8Stage::kQuantize);
     }
     if (TakesTiles(work)) {
       kernels::PackTileColumns(reinterpret_cast<const std::byte*>(work.x), work.m, matrix.columns * int64_t{sizeof(T)},
@@ -140,13 +140,13 @@ const kernels::LlmInt8Activations& RegionProducts<T>::Prepare(const Worker& work
 
 template <typename T>
 void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& work,
-                                 const kernels::LlmInt8Activations& quantized, Range rows) {
+                                 const kernels::Int8Activations& quantized, Range rows) {
   if (rows.size() <= 0) return;
   const StoredMatrix& matrix = work.matrix;
   if constexpr (std::is_same_v<T, Bf16>) {
     if (matrix.MultipliesIntegers()) {
       matrix.MultiplyIntegers(work.expert, quantized, work.y, rows);
-      return Mark(worker, LlmInt8Stage::kProduct);
+      return Mark(worker, Int8Stage::kProduct);
     }
     if (TakesTiles(work)) {
       return tiles_->run_columns({.x = scratch_[Size(worker.index())].Packed(),

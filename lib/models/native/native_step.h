@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/operators/products/int8_activations.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
 #include "lib/kernels/threading/thread_pool.h"
+#include "lib/models/block/rotary_table.h"
 #include "lib/models/checkpoint/decoder_config.h"
+#include "lib/models/decoding/int8_activations.h"
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/models/decoding/llm_int8.h"
-#include "lib/models/decoding/rotary_table.h"
 #include "lib/models/decoding/stored_matrix.h"
 #include "lib/observe/ranges.h"
 
@@ -93,21 +93,21 @@ class RegionProducts {
   RegionProducts(const Sizes& sizes, double outlier_threshold, const kernels::TileLinearKernels* tiles, int threads);
 
   // See DecoderModel.
-  void ObserveStages(LlmInt8Marker marker) { marker_ = std::move(marker); }
+  void ObserveStages(Int8Marker marker) { marker_ = std::move(marker); }
 
   // Before each region.
   void Restart();
   // The quantized products of the last region and their outlier columns.
-  const LlmInt8Tally& tally() const { return tally_; }
+  const OutlierTally& tally() const { return tally_; }
   // Its products by tiles.
   int64_t tile_products() const { return tile_products_; }
 
   // Makes the thread's copy of x, quantized or for tiles, if the product needs one; valid until its next call.
-  const kernels::LlmInt8Activations& Prepare(const kernels::Worker& worker, const RegionProduct<T>& work);
+  const kernels::Int8Activations& Prepare(const kernels::Worker& worker, const RegionProduct<T>& work);
 
   // Computes y[:, rows] on the calling thread. `quantized`: by Prepare.
-  void Multiply(const kernels::Worker& worker, const RegionProduct<T>& work,
-                const kernels::LlmInt8Activations& quantized, kernels::Range rows);
+  void Multiply(const kernels::Worker& worker, const RegionProduct<T>& work, const kernels::Int8Activations& quantized,
+                kernels::Range rows);
 
   // Calls body(Range) for this thread's share of a matrix's rows, or of `rows` pieces with equally many rows. `evenly`:
   // the thread gets the same share every time.
@@ -117,7 +117,7 @@ class RegionProducts {
   // Computes this thread's rows of a product, and calls then(Range) for each piece of them.
   template <typename Then>
   void Run(const kernels::Worker& worker, const RegionProduct<T>& work, Then then, bool evenly = false) {
-    const kernels::LlmInt8Activations& quantized = Prepare(worker, work);
+    const kernels::Int8Activations& quantized = Prepare(worker, work);
     const auto body = [&](kernels::Range rows) {
       Multiply(worker, work, quantized, rows);
       then(rows);
@@ -128,14 +128,14 @@ class RegionProducts {
  private:
   // The memory of a thread.
   struct Scratch {
-    kernels::LlmInt8Activations quantized;
+    kernels::Int8Activations quantized;
     at::Tensor packed = {};  // for tiles
     std::byte* Packed() const { return static_cast<std::byte*>(packed.mutable_data_ptr()); }
     int64_t product = 0;  // products divided in this region
   };
 
   // The first thread reports for all of them.
-  void Mark(const kernels::Worker& worker, LlmInt8Stage stage) const {
+  void Mark(const kernels::Worker& worker, Int8Stage stage) const {
     if (marker_ && worker.index() == 0) marker_(stage);
   }
 
@@ -146,8 +146,8 @@ class RegionProducts {
 
   const double outlier_threshold_;
   const kernels::TileLinearKernels* const tiles_;
-  LlmInt8Marker marker_;
-  LlmInt8Tally tally_;
+  Int8Marker marker_;
+  OutlierTally tally_;
   int64_t tile_products_ = 0;
   kernels::RowShares shares_;
   std::vector<Scratch> scratch_;

@@ -203,16 +203,19 @@ at::Tensor LibraryProduct(const at::Tensor& x, const at::Tensor& weight, const s
   return OnednnLinear(x, weight, bias);
 }
 
-// A product of x by tiles if they take it, and if LibTorch was not measured to be faster.
+// Which products in bf16 a layer takes: our own, or the faster of ours and LibTorch's.
+enum class Kind : uint8_t { kOurs, kFaster };
+
+// A product of x by tiles if they take it; kFaster: unless LibTorch was measured to be faster.
 template <typename ByTiles, typename ByLibrary>
-at::Tensor FasterProduct(const at::Tensor& x, ShapeClass shape, ByTiles by_tiles, ByLibrary by_library) {
+at::Tensor TiledProduct(Kind kind, const at::Tensor& x, ShapeClass shape, ByTiles by_tiles, ByLibrary by_library) {
   LayerProducts& products = LayerProducts::OfProcess();
   if (products.tiles == nullptr || !LinearByTiles::Takes(x)) return by_library();
   shape.threads = TorchThreads().threads();
   const auto ours = [&] { return by_tiles(*products.tiles); };
-  const bool is_fixed = products.choice == nullptr || products.shared > 0;
-  if (is_fixed || products.choice->TakesOurs(
-                      shape, [&] { ours(); }, [&] { by_library(); })) {
+  if (kind == Kind::kOurs || products.choice == nullptr ||
+      products.choice->TakesOurs(
+          shape, [&] { ours(); }, [&] { by_library(); })) {
     ++products.by_tiles;
     return ours();
   }
@@ -221,9 +224,10 @@ at::Tensor FasterProduct(const at::Tensor& x, ShapeClass shape, ByTiles by_tiles
 }
 
 // x[m,k] · weight[n,k]ᵀ (+ bias[n]).
-at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
-  return FasterProduct(
-      x, {.operation = "addmm", .rows = x.size(0), .n = weight.size(0), .k = weight.size(1)},
+at::Tensor Product(Kind kind, const at::Tensor& x, const at::Tensor& weight,
+                   const std::optional<at::Tensor>& bias = {}) {
+  return TiledProduct(
+      kind, x, {.operation = "addmm", .rows = x.size(0), .n = weight.size(0), .k = weight.size(1)},
       [&](const kernels::TileLinearKernels& tiles) {
         const observe::Range kernel("roofbench::linear by tiles");
         return LinearByTiles(&tiles)(x, weight, bias, TorchThreads());
@@ -243,10 +247,10 @@ at::Tensor Turned(const at::Tensor& x) {
 }
 
 // x[m,k] · w[k,n] as `type`, where x may be Turned.
-at::Tensor Gradient(const at::Tensor& x, const at::Tensor& w, at::ScalarType type) {
+at::Tensor Gradient(Kind kind, const at::Tensor& x, const at::Tensor& w, at::ScalarType type) {
   const bool of_x = x.is_contiguous();
-  return FasterProduct(
-      x.size(0) < x.size(1) ? x : x.t(),  // few rows, or few terms, would leave most of a tile empty
+  return TiledProduct(
+      kind, x.size(0) < x.size(1) ? x : x.t(),  // few rows, or few terms, would leave most of a tile empty
       {.operation = of_x ? "gradient of x" : "gradient of weight",
        .type = type,
        .rows = x.size(of_x ? 0 : 1),
@@ -259,7 +263,8 @@ at::Tensor Gradient(const at::Tensor& x, const at::Tensor& w, at::ScalarType typ
       [&] { return LibraryProduct(x, w.t()).to(type); });
 }
 
-class LinearFunction : public Function<LinearFunction> {
+template <Kind kKind>
+class LinearFunction : public Function<LinearFunction<kKind>> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight) {
     const at::ScalarType type = ProductType(weight.scalar_type());
@@ -270,7 +275,7 @@ class LinearFunction : public Function<LinearFunction> {
     context->saved_data["weight"] = weight.scalar_type();
     std::vector<int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return Product(rows, cast).view(shape);
+    return Product(kKind, rows, cast).view(shape);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -280,8 +285,8 @@ class LinearFunction : public Function<LinearFunction> {
     const at::Tensor dy = upstream[0].reshape({-1, upstream[0].size(-1)}).to(rows.scalar_type());
     std::vector<int64_t> shape = upstream[0].sizes().vec();
     shape.back() = weight.size(1);
-    return {Gradient(dy, weight, context->saved_data["x"].toScalarType()).view(shape),
-            Gradient(Turned(dy), rows, context->saved_data["weight"].toScalarType())};
+    return {Gradient(kKind, dy, weight, context->saved_data["x"].toScalarType()).view(shape),
+            Gradient(kKind, Turned(dy), rows, context->saved_data["weight"].toScalarType())};
   }
 };
 
@@ -394,14 +399,15 @@ class CrossEntropyFunction : public Function<CrossEntropyFunction> {
   }
 };
 
-class LinearGeluFunction : public Function<LinearGeluFunction> {
+template <Kind kKind>
+class LinearGeluFunction : public Function<LinearGeluFunction<kKind>> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias) {
     const at::ScalarType type = ProductType(weight.scalar_type());
     const at::Tensor rows = x.to(type);
     const at::Tensor cast = weight.to(type);
-    const at::Tensor sums = Product(rows, cast, bias.to(type));
+    const at::Tensor sums = Product(kKind, rows, cast, bias.to(type));
     at::Tensor y = at::empty_like(sums);
     RunKernel("roofbench::gelu", sums, [&]<typename T>(T) {
       return kernels::Gelu<T>{.x = Elements<T>(sums), .y = Elements<T>(y), .n = sums.numel()};
@@ -424,8 +430,8 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
     });
     const at::ScalarType storage = context->saved_data["weight"].toScalarType();
     at::Tensor dx;
-    if (context->needs_input_grad(0)) dx = Gradient(d_sums, saved[1], context->saved_data["x"].toScalarType());
-    return {dx, Gradient(Turned(d_sums), rows, storage), at::sum(d_sums, {0}, /*keepdim=*/false, storage)};
+    if (context->needs_input_grad(0)) dx = Gradient(kKind, d_sums, saved[1], context->saved_data["x"].toScalarType());
+    return {dx, Gradient(kKind, Turned(d_sums), rows, storage), at::sum(d_sums, {0}, /*keepdim=*/false, storage)};
   }
 };
 
@@ -444,18 +450,30 @@ LayerProducts& LayerProducts::OfProcess() {
 }
 
 at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return LinearGeluFunction::apply(x, weight, bias);
+  return LinearGeluFunction<Kind::kOurs>::apply(x, weight, bias);
 }
 
-const LayerFunctions& NativeLayers() {
-  static constexpr LayerFunctions kNative{
-      .linear = [](const at::Tensor& x, const at::Tensor& weight) { return LinearFunction::apply(x, weight); },
+at::Tensor FastestLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return LinearGeluFunction<Kind::kFaster>::apply(x, weight, bias);
+}
+
+namespace {
+
+template <Kind kKind>
+const LayerFunctions& LayersBy() {
+  static constexpr LayerFunctions kLayers{
+      .linear = [](const at::Tensor& x, const at::Tensor& weight) { return LinearFunction<kKind>::apply(x, weight); },
       .norm = [](const at::Tensor& x, const at::Tensor& weight,
                  double epsilon) { return NormFunction::apply(x, weight, epsilon); },
       .attention = NativeAttention,
       .gate = [](const at::Tensor& gate, const at::Tensor& up) { return GateFunction::apply(gate, up); },
       .cross_entropy = NativeCrossEntropy};
-  return kNative;
+  return kLayers;
 }
+
+}  // namespace
+
+const LayerFunctions& NativeLayers() { return LayersBy<Kind::kOurs>(); }
+const LayerFunctions& FastestLayers() { return LayersBy<Kind::kFaster>(); }
 
 }  // namespace roofbench::models

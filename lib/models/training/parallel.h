@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/models/training/transformer_model.h"
+#include "lib/models/block/forward_hooks.h"
 #include "lib/ranks/group.h"
 #include "lib/workload/collectives.h"
 
@@ -115,10 +115,9 @@ inline constexpr std::array<ParallelRow, 8> kParallelRows = {{
 //   tensor        every rank has its part of each weight, and computes a term of each block's sums (arXiv:1909.08053)
 class Parallel : public ForwardHooks {
  public:
-  explicit Parallel(ranks::Group& group) : traffic_(group) { ++LayerProducts::OfProcess().shared; }
+  explicit Parallel(ranks::Group& group) : traffic_(group) {}
   Parallel(const Parallel&) = delete;
   Parallel& operator=(const Parallel&) = delete;
-  ~Parallel() override { --LayerProducts::OfProcess().shared; }
   // `bucket_bytes` of ddp_bucketed and zero1. The group must outlive it.
   static std::unique_ptr<Parallel> Make(ParallelKind kind, ranks::Group& group, int64_t bucket_bytes);
 

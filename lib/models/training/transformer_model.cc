@@ -6,7 +6,6 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
@@ -17,16 +16,6 @@
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
-
-at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-  return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
-}
-
-at::Tensor SplitHeads(const at::Tensor& x, int64_t heads) {
-  return x.view({x.size(0), x.size(1), heads, -1}).transpose(1, 2);
-}
-
-at::Tensor MergeHeads(const at::Tensor& x) { return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1}); }
 
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Attention kind) {
   if (kind == Attention::kSdpa) {
@@ -59,11 +48,6 @@ at::Tensor EagerAttention(const at::Tensor& q, const at::Tensor& k, const at::Te
 double Deviation(int64_t out, int64_t in) { return std::sqrt(2.0 / static_cast<double>(out + in)); }
 
 }  // namespace
-
-ForwardHooks& NoHooks() {
-  static ForwardHooks none;
-  return none;
-}
 
 const LayerFunctions& EagerLayers() {
   static constexpr LayerFunctions kEager{

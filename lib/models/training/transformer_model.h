@@ -13,18 +13,12 @@
 
 #include "lib/aten/measured_choice.h"
 #include "lib/kernels/operators/products/tile_product.h"
-#include "lib/models/decoding/rotary_table.h"
+#include "lib/models/block/forward_hooks.h"
+#include "lib/models/block/operations.h"
+#include "lib/models/block/rotary_table.h"
 #include "lib/workload/models/transformer.h"
 
 namespace roofbench::models {
-
-// x / rms(x) · weight along the last dimension; statistics in fp32 whatever the storage (Zhang and Sennrich,
-// arXiv:1910.07467).
-at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon = 1e-5);
-
-// [batch, tokens, heads · head_dim] -> [batch, heads, tokens, head_dim] (a view), and back.
-at::Tensor SplitHeads(const at::Tensor& x, int64_t heads);
-at::Tensor MergeHeads(const at::Tensor& x);
 
 enum class Attention { kNaive, kSdpa };
 
@@ -51,13 +45,12 @@ struct LayerFunctions {
 // LibTorch's own operations.
 const LayerFunctions& EagerLayers();
 
-// How NativeLayers multiply in bf16. There is one for the process, since a layer is a function.
+// How NativeLayers and FastestLayers multiply in bf16. There is one for the process, since a layer is a function.
 struct LayerProducts {
   const kernels::TileLinearKernels* tiles = kernels::TileLinearKernelsHere();  // nullptr: none
-  MeasuredChoice* choice = MeasuredChoice::OfProcess();                        // or LibTorch; nullptr: always tiles
-  std::atomic<int> shared = 0;          // models that ranks share, which take tiles: replicas must stay equal
-  std::atomic<int64_t> by_tiles = 0;    // so far
-  std::atomic<int64_t> by_library = 0;  // that LibTorch computed instead, because it was faster
+  MeasuredChoice* choice = MeasuredChoice::OfProcess();  // of FastestLayers; nullptr: always tiles
+  std::atomic<int64_t> by_tiles = 0;                     // so far
+  std::atomic<int64_t> by_library = 0;                   // that LibTorch computed instead, because it was faster
 
   static LayerProducts& OfProcess();
 
@@ -91,9 +84,14 @@ struct LayerProducts {
 // per query for backward; Attention::kNaive runs LibTorch's operations.
 const LayerFunctions& NativeLayers();
 
+// The same, but with LibTorch's products in bf16 where those were measured to be faster than tiles.
+const LayerFunctions& FastestLayers();
+
 // GELU(x [rows, in] · weight [out, in]ᵀ + bias [out]) likewise. Backward skips the gradient of an x that does not
 // require it.
 at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// The same by the faster products.
+at::Tensor FastestLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 struct TransformerBlock {
   at::Tensor attention_norm;     // [d_model]
@@ -113,30 +111,6 @@ struct TransformerBlock {
 
 // kMeanLogit: the mean of the logits instead of a loss.
 enum class Loss { kCrossEntropy, kMeanLogit };
-
-// Additions to the forward pass of a step that several ranks share.
-class ForwardHooks {
- public:
-  virtual ~ForwardHooks() = default;
-  // Around each unit, a part of the model whose parameters are used together; AfterUnit takes its result.
-  virtual void BeforeUnit(std::size_t /*unit*/) {}
-  virtual void AfterUnit(std::size_t /*unit*/, const at::Tensor& /*y*/) {}
-  // Around products whose weights the ranks divide: what all of them read, and this rank's term of a sum over them.
-  virtual at::Tensor ToShards(const at::Tensor& x) { return x; }
-  virtual at::Tensor FromShards(const at::Tensor& term) { return term; }
-};
-
-// Runs a unit between its hooks.
-template <typename Run>
-at::Tensor InUnit(ForwardHooks& hooks, std::size_t unit, Run run) {
-  hooks.BeforeUnit(unit);
-  at::Tensor y = run();
-  hooks.AfterUnit(unit, y);
-  return y;
-}
-
-// Those that do nothing.
-ForwardHooks& NoHooks();
 
 // Settings that all blocks share.
 struct TransformerContext {

@@ -18,7 +18,7 @@
 
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/training/transformer_model.h"
+#include "lib/models/make_decoder.h"
 #include "lib/workload/models/decoder.h"
 #include "tests/kernels/simd/trapped_tiles.h"
 #include "tests/models/decoding/variants.h"
@@ -167,8 +167,8 @@ TEST_P(DecoderTest, ReportsTheComponents) {
 
 TEST_P(DecoderTest, ReportsTheStagesOfLlmInt8) {
   const auto decoder = Make(2);
-  std::vector<LlmInt8Stage> stages;
-  decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
+  std::vector<Int8Stage> stages;
+  decoder->ObserveStages([&](Int8Stage stage) { stages.push_back(stage); });
   const at::Tensor tokens = Tokens(2, 1);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
   const bool is_native = std::string_view(GetParam().implementation) == "native";
@@ -180,18 +180,18 @@ TEST_P(DecoderTest, ReportsTheStagesOfLlmInt8) {
   }
   // For each product: other, select, quantize and product, which may come in pieces, and is the last stage of our
   // kernel.
-  const auto last = is_native ? LlmInt8Stage::kProduct : LlmInt8Stage::kOutliers;
+  const auto last = is_native ? Int8Stage::kProduct : Int8Stage::kOutliers;
   std::size_t products = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    const bool begins = stages[i] == LlmInt8Stage::kOther;
+    const bool begins = stages[i] == Int8Stage::kOther;
     products += begins ? 1 : 0;
-    const LlmInt8Stage before = i == 0 ? last : stages[i - 1];
+    const Int8Stage before = i == 0 ? last : stages[i - 1];
     if (begins) {
       EXPECT_EQ(before, last) << i;
     } else if (before != last) {
       EXPECT_EQ(static_cast<int>(stages[i]), static_cast<int>(before) + 1) << i;
     } else {
-      EXPECT_EQ(stages[i], LlmInt8Stage::kProduct) << i;
+      EXPECT_EQ(stages[i], Int8Stage::kProduct) << i;
     }
   }
   EXPECT_GE(products, 4 * weights_.layers.size());
@@ -309,7 +309,7 @@ TEST(NativeDecoder, MeasuresTheTilesOfTheProcessor) {
   const double most = 1.2 * Off(eager.Append(tokens), expected);
   MeasuredChoice choice;
   for (MeasuredChoice* const by_time : {static_cast<MeasuredChoice*>(nullptr), &choice}) {
-    const auto native = MakeDecoder("native", weights, {.capacity = 37, .choice = by_time}, 2).value();
+    const auto native = MakeDecoder("fastest", weights, {.capacity = 37, .choice = by_time}, 2).value();
     EXPECT_LT(Off(native->Append(tokens), expected), most);
     const auto products = static_cast<int64_t>(4 * weights.layers.size());
     EXPECT_EQ(native->TileProducts(), by_time == nullptr ? products : 0);
@@ -330,7 +330,7 @@ class DecoderByTiles : public testing::TestWithParam<Variant> {
                                      ForwardHooks& hooks = NoHooks()) {
     const DecoderRoom room{
         .batch = batch, .capacity = kTokens + kNew, .piece = piece, .tiles = kEmulated, .choice = choice};
-    return MakeDecoder("native", weights_, room, 2, hooks).value();
+    return MakeDecoder("fastest", weights_, room, 2, hooks).value();
   }
   at::Tensor Tokens(int64_t batch, int64_t n) { return at::randint(0, 96, {batch, n}, generator_, at::kLong); }
   int64_t Layers() const { return static_cast<int64_t>(weights_.layers.size()); }
@@ -409,6 +409,19 @@ TEST_P(DecoderByTiles, TakesOursWhereItIsFaster) {
   EXPECT_EQ(measured->LibraryKernels(), 0);
 }
 
+TEST_P(DecoderByTiles, NativeTakesOursAlone) {
+  const at::Tensor tokens = Tokens(2, kTokens);
+  const auto always = Make(2, 1);
+  Race race(/*ours=*/false);
+  const DecoderRoom room{.batch = 2, .capacity = kTokens, .tiles = kEmulated, .choice = race.choice()};
+  const auto native = MakeDecoder("native", weights_, room, 2).value();
+  native->Prepare(2, kTokens);
+  EXPECT_TRUE(native->Append(tokens).equal(always->Append(tokens)));
+  EXPECT_EQ(race.runs(), 0);
+  EXPECT_EQ(native->TileProducts(), always->TileProducts());
+  EXPECT_EQ(native->LibraryKernels(), 0);
+}
+
 TEST_P(DecoderByTiles, TakesLibTorchsWhereItIsFaster) {
   const at::Tensor tokens = Tokens(2, kTokens);
   weights_.config.score_scale = 0.25;
@@ -472,7 +485,7 @@ TEST(NativeDecoder, MeasuresNothingWithoutTilesOrInFp32) {
     Race race(/*ours=*/false);
     const kernels::TileLinearKernels* const tiles = format == WeightFormat::kFp32 ? kEmulated : nullptr;
     const auto decoder =
-        MakeDecoder("native", weights, {.capacity = 40, .tiles = tiles, .choice = race.choice()}, 2).value();
+        MakeDecoder("fastest", weights, {.capacity = 40, .tiles = tiles, .choice = race.choice()}, 2).value();
     decoder->Prepare(1, 40);
     decoder->Append(at::full({1, 40}, 1, at::kLong));
     EXPECT_EQ(race.runs(), 0) << Name(format);

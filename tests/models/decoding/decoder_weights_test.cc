@@ -12,6 +12,7 @@
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/decoder_weights.h"
 #include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/make_decoder.h"
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {

@@ -19,6 +19,7 @@
 
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/make_decoder.h"
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {

@@ -111,7 +111,7 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
     EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 0.5).to(at::kDouble), expected, 1e-5, 1e-3));
     const at::Tensor size = step * 127 / 8;  // of a vector's usual numbers
     EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 0.5).to(at::kDouble) / size, expected / size, 2e-2, 2e-1));
-    kernels::LlmInt8Activations vectors;
+    kernels::Int8Activations vectors;
     const auto* const values = reinterpret_cast<const kernels::Bf16*>(x.const_data_ptr<at::BFloat16>());
     vectors.Select(values, 5, 96, 0, kernels::SerialFor());
     vectors.Quantize(values, kernels::SerialFor(), matrix.SummedGroup());

@@ -20,6 +20,7 @@
 #include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/make_decoder.h"
 #include "lib/models/training/parallel.h"
 #include "tests/models/checkpoint/written_checkpoint.h"
 #include "tests/models/decoding/variants.h"

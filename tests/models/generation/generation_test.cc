@@ -25,6 +25,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
 #include "lib/models/generation/sampling.h"
+#include "lib/models/make_decoder.h"
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
@@ -234,7 +235,7 @@ class PlaceDecoder final : public DecoderModel {
   void Reorder(const std::vector<int64_t>& /*from*/) override {}
   void FillRandom(int64_t /*length*/, uint64_t /*seed*/) override {}
   void ObserveComponents(ComponentMarker /*marker*/) override {}
-  void ObserveStages(LlmInt8Marker /*marker*/) override {}
+  void ObserveStages(Int8Marker /*marker*/) override {}
 
   std::vector<std::pair<int64_t, int64_t>> appended;  // sequence and tokens, since it was truncated
 

@@ -2,6 +2,7 @@
 // A text with a draft is the model's own, for any guesses of the draft, and the reads for it are counted.
 
 #include "lib/models/generation/speculation.h"
+#include "lib/models/make_decoder.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>

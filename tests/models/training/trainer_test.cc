@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/models/training/parallel.h"
 #include "lib/models/training/trainer.h"
 #include "lib/observe/peak_memory.h"
 #include "tests/models/race.h"
@@ -246,7 +245,7 @@ TEST_P(StepsByTiles, TakeTheFaster) {
     LayerProducts::Counts counts;
     {
       const LayerProducts::Counter counter(counts);
-      expect_equal(Train(NativeLayers(), GetParam(), autocast), expected);
+      expect_equal(Train(FastestLayers(), GetParam(), autocast), expected);
     }
     constexpr int64_t kAll = kSteps * 3 * (7 * 2 + 1);
     EXPECT_EQ(counts.by_tiles, ours ? kAll : 0);
@@ -256,19 +255,13 @@ TEST_P(StepsByTiles, TakeTheFaster) {
   }
 }
 
-TEST_P(StepsByTiles, OfRanksTakeTiles) {
-  const bool autocast = GetParam() == at::kFloat;
+TEST_P(StepsByTiles, OfNativeLayersTakeTiles) {
   Race race(/*ours=*/false);
   const EmulatedLayerTiles tiles(/*on=*/true, race.choice());
-  {
-    const std::unique_ptr<ranks::Group> group = ranks::MakeAlone();
-    const std::unique_ptr<Parallel> parallel = Parallel::Make(ParallelKind::kNaive, *group, 0);
-    Train(NativeLayers(), GetParam(), autocast);
-  }
+  Train(NativeLayers(), GetParam(), /*autocast=*/GetParam() == at::kFloat);
   EXPECT_EQ(race.runs(), 0);
+  EXPECT_GT(tiles.Products(), 0);
   EXPECT_EQ(tiles.LibraryProducts(), 0);
-  Train(NativeLayers(), GetParam(), autocast);
-  EXPECT_GT(race.runs(), 0) << "without ranks";
 }
 
 // Where vectors, and the gradient of the head, are a large part.

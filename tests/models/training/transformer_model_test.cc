@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "lib/aten/precision_scopes.h"
-#include "lib/models/decoding/rotary_table.h"
+#include "lib/models/block/rotary_table.h"
+#include "tests/models/race.h"
 #include "tests/models/training/layer_tiles.h"
 
 namespace roofbench::models {
@@ -133,6 +134,29 @@ TEST_P(NativeLinearGeluTest, IsLibTorchsLayerWithItsGradients) {
       EXPECT_EQ(own[i].scalar_type(), eager[i].scalar_type()) << i;
       EXPECT_TRUE(at::allclose(own[i], eager[i], tolerance, tolerance)) << i;
     }
+  }
+}
+
+TEST(FastestLinearGelu, TakesLibTorchsWhereItIsFaster) {
+  const at::AutoGradMode grad(true);
+  const auto step = [](const auto& layer) {
+    at::Tensor x = at::ones({18, 24}).requires_grad_(true);
+    at::Tensor y;
+    {
+      const Autocast guard(true, at::kCPU);
+      y = layer(x, at::ones({16, 24}).requires_grad_(true), at::ones({16}).requires_grad_(true));
+    }
+    y.sum().backward();
+  };
+  for (const bool ours : {true, false}) {
+    Race race(ours);
+    const EmulatedLayerTiles tiles(/*on=*/true, race.choice());
+    step(NativeLinearGelu);
+    EXPECT_EQ(race.runs(), 0);
+    EXPECT_EQ(tiles.Products(), 3);
+    step(FastestLinearGelu);
+    EXPECT_EQ(tiles.Products(), ours ? 6 : 3);
+    EXPECT_EQ(tiles.LibraryProducts(), ours ? 0 : 3);
   }
 }
 

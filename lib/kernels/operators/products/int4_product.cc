@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/operators/products/int4_product.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lib/kernels/operators/products/llm_int8_tiles.h"
-#include "lib/kernels/operators/products/llm_int8_variant.h"
+#include "lib/kernels/operators/products/int8_tiles.h"
+#include "lib/kernels/operators/products/int8_variant.h"
 #include "lib/kernels/simd/avx512.h"
 
 namespace roofbench::kernels {
@@ -319,7 +319,7 @@ void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, Sum
 template <typename Y>
 void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
   const Int4Weight& weight = work.weight;
-  const LlmInt8Activations& x = *work.activations;
+  const Int8Activations& x = *work.activations;
   if (x.group() != weight.group) throw std::logic_error("activations were not summed by the groups of the int4 weight");
   const Int4Variant<Y>& variant = BestVariant<kVariants<Y>>();
   const bool unpacks = variant.unpack != nullptr && x.m() >= (sum != nullptr ? kLeastTileLinearRows : kManyRows);

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <vector>
 
-#include "lib/kernels/operators/products/llm_int8_variant.h"
+#include "lib/kernels/operators/products/int8_variant.h"
 #include "lib/kernels/simd/dispatch.h"
 #include "lib/kernels/simd/tile.h"
 
@@ -134,8 +134,8 @@ void Rows(const Int8Block& block) {
   }
 }
 
-const LlmInt8Variant& Variant() {
-  static constexpr LlmInt8Variant kVariant = {.largest = Largest, .quantize = Quantize, .few_rows = Rows};
+const Int8Variant& Variant() {
+  static constexpr Int8Variant kVariant = {.largest = Largest, .quantize = Quantize, .few_rows = Rows};
   return kVariant;
 }
 
@@ -196,30 +196,20 @@ namespace {
 constexpr int64_t kManyRows = 16;
 // Rows of x whose products with a panel stay in a first-level cache until they are dequantized.
 constexpr int64_t kRowsAtOnce = 96;
-// The fewest rows of x that a thread quantizes: fewer take less time than waking another thread.
-constexpr int64_t kFewestRows = 16;
-
 HWY_EXPORT(Variant);
 ROOFBENCH_HIGHWAY_DISPATCHES(Dequantize, Int8Dequantized)
 
-const LlmInt8Variant& PortableVariant() { return HWY_DYNAMIC_DISPATCH(Variant)(); }
+const Int8Variant& PortableVariant() { return HWY_DYNAMIC_DISPATCH(Variant)(); }
 
-constexpr IsaVariant<const LlmInt8Variant& (*)()> kVariants[] = {
+constexpr IsaVariant<const Int8Variant& (*)()> kVariants[] = {
 #if ROOFBENCH_X86
-    {kAmxInt8 | kAvx512Vnni, AmxLlmInt8Variant},
-    {kAvx512Vnni, Avx512LlmInt8Variant},
+    {kAmxInt8 | kAvx512Vnni, AmxInt8Variant},
+    {kAvx512Vnni, Avx512Int8Variant},
 #endif
     {0, PortableVariant},
 };
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
-
-int64_t Padded(int64_t k) { return RoundUp(k, kLineBytes); }
-
-// Keeps the reciprocal finite: that of a subnormal number is infinite, and 0 times infinity is NaN.
-float Inverse(float row_max) {
-  return row_max > 0 ? std::min(kInt8Largest / row_max, std::numeric_limits<float>::max()) : 0;
-}
 
 // Buffers that a thread keeps for its next product.
 struct Scratch {
@@ -246,103 +236,13 @@ void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& out
 
 }  // namespace
 
-LlmInt8Activations::LlmInt8Activations(int64_t m, int64_t k) {
-  // Models of up to 13 billion parameters have about ten outlier columns (Dettmers et al., figure 4).
-  constexpr int64_t kLikelyOutliers = 64;
-  Resize(m, k);
-  outliers_.reserve(Size(k));
-  outlier_values_.reserve(Size(m * std::min(k, kLikelyOutliers)));
-  if (m > BestVariant<kVariants>()().most_outlier_rows) return;
-  outlier_groups_.first.reserve(Size(kLikelyOutliers));
-  outlier_groups_.x.reserve(Size(m * kLikelyOutliers * OutlierGroups::kColumns));
-}
-
-void LlmInt8Activations::Resize(int64_t m, int64_t k) {
-  m_ = m;
-  k_ = k;
-  stride_ = Padded(k) + kLineBytes;
-  const int64_t rows = m < kLeastTileLinearRows ? m : RoundUp(m, kTileRows);  // tiles of int4 weights read whole ones
-  if (Size(rows * stride_ / kLineBytes) > lines_.size()) lines_.resize(Size(rows * stride_ / kLineBytes));
-  if (Size(m) > row_max_.size()) row_max_.resize(Size(m));
-  if (Size(m) > sums_.size()) sums_.resize(Size(m));
-  if (Size(k) > is_outlier_.size()) is_outlier_.resize(Size(k));
-}
-
-void LlmInt8Activations::Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for) {
-  Resize(m, k);
-  threshold_ = threshold;
-  outliers_.clear();
-  std::fill_n(is_outlier_.begin(), threshold > 0 ? k : 0, uint8_t{0});
-  const auto largest = BestVariant<kVariants>()().largest;
-  parallel_for(m, kFewestRows, [&](Range rows) {
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      row_max_[Size(row)] = largest(x + row * k, k, threshold, is_outlier_.data());
-    }
-  });
-  if (threshold <= 0) return;
-  for (int64_t i = 0; i < k; ++i) {
-    if (is_outlier_[Size(i)] != 0) outliers_.push_back(static_cast<int32_t>(i));
-  }
-}
-
-void LlmInt8Activations::GroupOutliers(const Bf16* x) {
-  constexpr int64_t kColumns = OutlierGroups::kColumns;
-  auto& [first, values] = outlier_groups_;
-  first.clear();
-  const auto most = static_cast<int32_t>(std::max<int64_t>(0, k_ - kColumns));
-  for (const int32_t column : outliers_) {
-    if (first.empty() || column >= first.back() + kColumns) first.push_back(std::min(column, most));
-  }
-  values.assign(Size(m_ * kColumns) * first.size(), 0);
-  for (int64_t row = 0; row < m_; ++row) {
-    float* to = values.data() + Size(row * kColumns) * first.size();
-    std::size_t g = 0;
-    for (const int32_t column : outliers_) {
-      while (column >= first[g] + kColumns) ++g;
-      to[Size(kColumns) * g + Size(column - first[g])] = ToFloat(x[row * k_ + column]);
-    }
-  }
-}
-
-void LlmInt8Activations::Quantize(const Bf16* x, const ParallelFor& parallel_for, int64_t group) {
-  const LlmInt8Variant& variant = BestVariant<kVariants>()();
-  const auto quantize = variant.quantize;
-  const std::size_t count = outliers_.size();
-  outlier_values_.resize(Size(m_) * count);
-  if (m_ <= variant.most_outlier_rows) {
-    GroupOutliers(x);
-  } else {
-    outlier_groups_.first.clear();
-  }
-  group_ = group;
-  const int64_t groups = group > 0 ? k_ / group : 0;
-  if (Size(m_ * groups) > group_sums_.size()) group_sums_.resize(Size(m_ * groups));
-  parallel_for(m_, kFewestRows, [&](Range rows) {
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      const Bf16* const from = x + row * k_;
-      int8_t* const to = lines_.data()->values + row * stride_;
-      int32_t sum = quantize(from, k_, threshold_, Inverse(row_max_[Size(row)]), to);
-      std::fill(to + k_, to + stride_, int8_t{0});
-      for (std::size_t o = 0; o < count; ++o) {
-        const int32_t column = outliers_[o];
-        outlier_values_[Size(row) * count + o] = ToFloat(from[column]);
-        sum -= to[column];
-        to[column] = 0;
-      }
-      sums_[Size(row)] = sum;
-      for (int64_t g = 0; g < groups; ++g) {
-        const int8_t* const values = to + g * group;
-        group_sums_[Size(row * groups + g)] = static_cast<float>(std::accumulate(values, values + group, int32_t{0}));
-      }
-    }
-  });
-}
+const Int8Variant& BestInt8Variant() { return BestVariant<kVariants>()(); }
 
 template <typename Y>
 void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const LlmInt8Weight& weight = work.weight;
-  const LlmInt8Activations& x = *work.activations;
-  const LlmInt8Variant& variant = BestVariant<kVariants>()();
+  const Int8Activations& x = *work.activations;
+  const Int8Variant& variant = BestInt8Variant();
   const bool packs = variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
   const bool gathers = x.outlier_groups().first.empty();
   const auto gathered = gathers ? static_cast<int64_t>(x.outliers().size()) : 0;
@@ -350,7 +250,7 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const int64_t width = packs ? kInt8PanelRows : few_rows;
   const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
   Scratch& scratch = t_scratch;
-  if (packs) scratch.panel.resize(Size(kInt8PanelRows * Padded(weight.k) / kLineBytes));
+  if (packs) scratch.panel.resize(Size(kInt8PanelRows * RoundUp(weight.k, kLineBytes) / kLineBytes));
   scratch.products.resize(Size(at_once * width));
   if (!gathers) scratch.outlier_sums.resize(Size(at_once * width));
   for (int64_t first = rows.begin; first < rows.end; first += width) {

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <limits>
 
-#include "lib/kernels/operators/products/llm_int8_tiles.h"
-#include "lib/kernels/operators/products/llm_int8_variant.h"
+#include "lib/kernels/operators/products/int8_tiles.h"
+#include "lib/kernels/operators/products/int8_variant.h"
 #include "lib/kernels/simd/avx512.h"
 
 #if ROOFBENCH_X86
@@ -227,19 +227,19 @@ void ManyRowsByTiles(const Int8Block& block) {
 
 }  // namespace
 
-const LlmInt8Variant& Avx512LlmInt8Variant() {
-  static constexpr LlmInt8Variant kVariant = {.largest = Largest,
-                                              .quantize = Quantize,
-                                              .few_rows = FewRows,
-                                              .most_outlier_rows = kLeastTileLinearRows - 1,  // as those of tiles
-                                              .pack = Pack,
-                                              .many_rows = ManyRows};
+const Int8Variant& Avx512Int8Variant() {
+  static constexpr Int8Variant kVariant = {.largest = Largest,
+                                           .quantize = Quantize,
+                                           .few_rows = FewRows,
+                                           .most_outlier_rows = kLeastTileLinearRows - 1,  // as those of tiles
+                                           .pack = Pack,
+                                           .many_rows = ManyRows};
   return kVariant;
 }
 
-const LlmInt8Variant& AmxLlmInt8Variant() {
-  static const LlmInt8Variant kVariant = [] {
-    LlmInt8Variant variant = Avx512LlmInt8Variant();
+const Int8Variant& AmxInt8Variant() {
+  static const Int8Variant kVariant = [] {
+    Int8Variant variant = Avx512Int8Variant();
     variant.few_rows = FewRowsByTiles;
     variant.many_rows = ManyRowsByTiles;
     return variant;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/operators/products/int4_product.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lib/kernels/operators/products/llm_int8_tiles.h"
+#include "lib/kernels/operators/products/int8_tiles.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 #include "tests/kernels/operators/products/int4_testing.h"
@@ -73,7 +73,7 @@ struct Product {
   int64_t group;
   std::vector<Bf16> x = Normal<Bf16>(m * k, 0.25, 1, 1);
   PackedInt4 packed = PackedInt4(Weights(), 1, n, k, group);
-  LlmInt8Activations activations = {};
+  Int8Activations activations = {};
   std::vector<float> y = std::vector<float>(Size(m * n + kGuards), 7);
   std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n + kGuards), ToBf16(7));
 };

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "lib/kernels/operators/products/llm_int8_tiles.h"
+#include "lib/kernels/operators/products/int8_tiles.h"
 #include "lib/kernels/simd/split_mix.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
@@ -28,7 +28,7 @@ struct Product {
   std::vector<float> y = std::vector<float>(Size(m * n), std::numeric_limits<float>::quiet_NaN());
   std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n));
   float steps = 127;
-  LlmInt8Activations activations = {};
+  Int8Activations activations = {};
 
   void Run(float threshold, const ParallelFor& parallel_for = SerialFor()) {
     weight.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/rotary_table.h"
+#include "lib/models/block/rotary_table.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/kernels/operators/products/llm_int8_variant.h"
+#include "lib/kernels/operators/products/int8_variant.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/tile.h"
 #include "lib/kernels/threading/parallel_for.h"

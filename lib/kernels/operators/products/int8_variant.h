@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of llm_int8.cc to an instruction set.
+// The interface of products with 8-bit activations to an instruction set.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/operators/products/int4_product.h"
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
 #include "lib/kernels/threading/parallel_for.h"
@@ -36,7 +36,7 @@ struct Int8Block {
   float* outlier_sums = nullptr;
 };
 
-struct LlmInt8Variant {
+struct Int8Variant {
   // Returns the largest magnitude of x[k] below `threshold`; sets is_outlier[i] to 1 where one reaches it. Threshold 0:
   // of all.
   float (*largest)(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier);
@@ -50,9 +50,10 @@ struct LlmInt8Variant {
   void (*many_rows)(const Int8Block& block) = nullptr;
 };
 
+const Int8Variant& BestInt8Variant();
 #if ROOFBENCH_X86
-const LlmInt8Variant& Avx512LlmInt8Variant();  // needs kAvx512Vnni
-const LlmInt8Variant& AmxLlmInt8Variant();     // needs kAmxInt8 and kAvx512Vnni
+const Int8Variant& Avx512Int8Variant();  // needs kAvx512Vnni
+const Int8Variant& AmxInt8Variant();     // needs kAmxInt8 and kAvx512Vnni
 #endif
 
 // Dequantizes products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
