@@ -22,6 +22,7 @@ from typing import NamedTuple
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "workload": set(),
+    "cases": {"base", "workload"},
     "kernels": set(),
     "timing": {"workload"},
     "hardware": {"kernels", "timing"},
@@ -31,11 +32,11 @@ ARROWS: dict[str, set[str]] = {
     "models": {"aten", "base", "observe", "ranks"},
     "device": {"aten", "base", "hardware", "observe"},
     "ranks": {"base", "timing"},
-    "suite": {"device", "ranks"},
+    "suite": {"cases", "device", "ranks"},
     "run": {"observe", "results", "suite"},
     "gbench": {"run"},
     "benchmarks": {"gbench", "models"},
-    "python": {"results"},
+    "python": {"cases", "results"},
 }
 
 
@@ -55,8 +56,8 @@ PACKAGES = [
     Package("c10d", re.compile(r"torch/csrc/distributed/"), {"ranks"}),
     Package("Gloo", re.compile(r"gloo/"), {"ranks"}),
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), ABOVE_ATEN),
-    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base", "results"}),
-    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "results"}),
+    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base", "cases", "results"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "cases", "results"}),
     Package("nanobind", re.compile(r"nanobind/"), {"python"}),
     Package("Highway", re.compile(r"hwy/"), {"kernels"}),
     Package("NVTX", re.compile(r"nvtx3/"), {"observe"}),
@@ -75,7 +76,7 @@ GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h", "test_paths.h"}
 STAND_ALONE = {"tests/oracles/roof_loops.cc"}
 
 # Layers that serve every family and name none, and words that mean something else there: roofs of memory, titles.
-NAMELESS = ("suite", "results", "run", "gbench", "device")
+NAMELESS = ("cases", "suite", "results", "run", "gbench", "device")
 MEANT_OTHERWISE = {"copy", "read"}
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CASE_NAME = re.compile(r"(?:^|[\s'(^])(\w+)(?:/\w+:|/\.\*|$)|--axis=(\w+)\.")
