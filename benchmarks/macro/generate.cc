@@ -62,8 +62,8 @@ struct Experiment {
 constexpr char kEndToEnd[] = "e2e_tokens/s";
 constexpr char kAfterTheFirst[] = "tokens/s";
 
-// gpt-fast's are of an A100-40GB (https://github.com/pytorch/pytorch, benchmarks/gpt_fast/generate.py), whose rates
-// have the prompt in them. bitsandbytes' are of an RTX 4090 and v0.45
+// gpt-fast's are of an A100-40GB (https://github.com/pytorch/pytorch/blob/main/benchmarks/gpt_fast/generate.py), whose
+// rates have the prompt in them. bitsandbytes' are of an RTX 4090 and v0.45
 // (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/benchmarking/README.md): batch over the mean
 // latency of a token; lengths are the defaults of its inference_benchmark.py. Its int8/int8_benchmark.py reads eight
 // times "Below is a question. I need an answer.\n\nExplain machine learning: ", 16 tokens of Llama 3.

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "lib/cases/point.h"
 #include "lib/device/device.h"
 #include "lib/models/training/parallel_run.h"
 #include "lib/suite/case.h"
 #include "lib/suite/inputs.h"
-#include "lib/suite/point.h"
 #include "lib/workload/models/sharded_memory.h"
 
 namespace roofbench {

@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,6 +26,9 @@ std::string& Name() {
   static auto* name = new std::string("roofbench");
   return *name;
 }
+
+// Added to a child's OOM score, in thousandths.
+constexpr int kKilledFirst = 100;
 
 void DieOfAClosedStream(int broken_pipe) {
   const int error = errno;
@@ -92,6 +98,25 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& arguments) 
   }
   result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return result;
+}
+
+std::string DescribeEnd(int wait_status) {
+  if (WIFEXITED(wait_status)) return absl::StrCat("ended with exit status ", WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
+  if (signal == SIGKILL) return "killed (SIGKILL), most likely by the system for memory";
+  const char* name = sigabbrev_np(signal);
+  return absl::StrCat("crashed (", name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name), ", ",
+                      strsignal(signal), ")");
+}
+
+bool BeSupervisedBy(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return false;  // it ended before this process requested its death signal
+  constexpr char kScore[] = "/proc/self/oom_score_adj";
+  constexpr int kMost = 1000;
+  int score = 0;
+  if (std::ifstream file(kScore); file >> score) std::ofstream(kScore) << std::min(score + kKilledFirst, kMost);
+  return true;
 }
 
 }  // namespace roofbench

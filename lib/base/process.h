@@ -2,6 +2,8 @@
 // This process (its name and standard streams) and child processes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -31,5 +33,12 @@ struct ChildResult {
 // Runs a program to its end. `arguments` starts with the program: a path, or a name to find on PATH. NotFound if it
 // cannot be started.
 absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& arguments);
+
+// How a child process ended, from its wait status: "ended with exit status 3", "crashed (SIGSEGV, Segmentation fault)".
+std::string DescribeEnd(int wait_status);
+
+// Called in a child: it ends when its parent does, and is the first that the system kills for memory, because the
+// parent must report it. False if the parent has ended already.
+bool BeSupervisedBy(pid_t parent);
 
 }  // namespace roofbench

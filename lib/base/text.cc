@@ -93,6 +93,10 @@ std::string HumanRate(double per_second, std::string_view unit) {
   return Scaled(per_second, {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}}, unit);
 }
 
+std::string HumanShare(double fraction) {
+  return absl::StrFormat("%.*f %%", fraction < 0.0995 ? 2 : 1, 100 * fraction);
+}
+
 uint64_t PortableHash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -19,6 +19,7 @@ inline absl::string_view View(std::string_view text) { return {text.data(), text
 std::string HumanTime(double seconds);                            // "12.3 µs", "4.56 ms": three digits
 std::string HumanBytes(double bytes);                             // "1.50 GiB"
 std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
+std::string HumanShare(double fraction);                          // "0.80 %", "92.1 %"
 
 // The 64-bit FNV-1a hash (RFC 9923). Unlike std::hash, it does not depend on the compiler or the library.
 uint64_t PortableHash(std::string_view text);

@@ -31,50 +31,7 @@ using absl::StrCat;
 constexpr int64_t kMostSamples = 10'000'000;
 constexpr int64_t kMostRows = 1'000'000;
 
-// "256:4096:x2" or "100:500:+100": integers from the first to the second, by a factor or an increment.
-absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& text) {
-  constexpr std::size_t kMost = 1000;
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
-  if (parts.size() == 1) return std::vector<std::string>{text};
-  int64_t from = 0;
-  int64_t to = 0;
-  int64_t by = 0;
-  const bool is_range = parts.size() == 3 && parts[2].size() > 1 && absl::SimpleAtoi(parts[0], &from) &&
-                        absl::SimpleAtoi(parts[1], &to) && absl::SimpleAtoi(parts[2].substr(1), &by);
-  const bool multiplies = is_range && parts[2][0] == 'x' && by >= 2;
-  const bool adds = is_range && parts[2][0] == '+' && by >= 1;
-  if ((!multiplies && !adds) || from < 1 || to < from) {
-    return InvalidArgumentError(
-        StrCat("'", text, "' is not a range; expected FIRST:LAST:xFACTOR or FIRST:LAST:+STEP, as 256:4096:x2"));
-  }
-  std::vector<std::string> values;
-  for (int64_t value = from;; value = multiplies ? value * by : value + by) {
-    values.push_back(StrCat(value));
-    if (values.size() > kMost) return InvalidArgumentError(StrCat("'", text, "' has more than ", kMost, " values"));
-    if (multiplies ? value > to / by : value > to - by) break;  // the next value is out of range
-  }
-  return values;
-}
-
-// "[family.]name=v1,v2,…"
-absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
-  AxisOverride axis{.axis = parts.first, .values = {}};
-  const std::vector<std::string> pieces = absl::StrSplit(parts.second, ',', absl::SkipEmpty());
-  for (const std::string& piece : pieces) {
-    const absl::StatusOr<std::vector<std::string>> values = ValuesOf(piece);
-    if (!values.ok()) return values.status();
-    axis.values.insert(axis.values.end(), values->begin(), values->end());
-  }
-  if (const std::size_t dot = axis.axis.find('.'); dot != std::string::npos) {
-    axis.family = axis.axis.substr(0, dot);
-    axis.axis = axis.axis.substr(dot + 1);
-  }
-  if (axis.axis.empty() || axis.values.empty()) {
-    return Expected("[family.]name=v1,v2,…; --list_axes lists the names");
-  }
-  return axis;
-}
+absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) { return ParseAxisOverride(text, "--list_axes"); }
 
 absl::StatusOr<AxisOverride> ParseRanks(const std::string& text) { return ParseAxis(StrCat(kRanksAxis, "=", text)); }
 

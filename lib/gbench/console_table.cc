@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
 #include "lib/gbench/reporters.h"
+#include "lib/results/figure_columns.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -31,8 +32,6 @@ constexpr char kRed[] = "31";
 constexpr char kGreen[] = "32";
 constexpr char kYellow[] = "33";
 
-// Columns: time, FLOP/s, bytes/s, roof, reference, ci, each after a blank.
-constexpr std::size_t kWidths[] = {9, 13, 10, 7, 8, 7};
 constexpr std::size_t kFigures = 9 + 13 + 10 + 7 + 8 + 7 + 6;
 constexpr std::size_t kNotes = 14;  // after the columns, if there is room
 constexpr std::string_view kIndent = "    ";
@@ -62,10 +61,7 @@ double SecondsOf(const Run& run) {
 
 std::string FamilyOf(const std::string& name) { return name.substr(0, name.find('/')); }
 
-std::string Percent(double fraction) {
-  if (fraction < 0) return "-";
-  return absl::StrFormat(fraction < 0.0995 ? "%.2f %%" : "%.1f %%", 100 * fraction);
-}
+std::string Percent(double fraction) { return fraction < 0 ? "-" : HumanShare(fraction); }
 
 std::string RateOf(double rate, std::string_view unit) { return rate < 0 ? "-" : HumanRate(rate, unit); }
 
@@ -114,7 +110,8 @@ std::vector<std::string> Details(const Run& run, const Outcome& outcome) {
 // The figures of a row, right-aligned in their columns.
 std::string InColumns(const std::vector<std::string>& figures) {
   std::string line;
-  for (std::size_t i = 0; i < figures.size(); ++i) absl::StrAppend(&line, " ", PadLeft(figures[i], kWidths[i]));
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    absl::StrAppend(&line, " ", PadLeft(figures[i], kFigureColumns[i].width));
   return line;
 }
 
@@ -203,11 +200,11 @@ void ConsoleTable::PrintRow(const std::string& label, const Run& run, const Outc
   std::string figures = InColumns({time, rate("FLOP/s", "FLOP/s"), rate("bytes/s", "B/s"), Percent(roof),
                                    Percent(reference), Percent(CounterOf(run, "ci"))});
   const std::size_t figures_width = DisplayWidth(figures);  // more than kFigures if one is wider than its column
-  const std::size_t before_roof = kWidths[0] + kWidths[1] + kWidths[2] + 4;
+  const std::size_t before_roof = kFigureColumns[0].width + kFigureColumns[1].width + kFigureColumns[2].width + 4;
   if (roof >= 0 && figures_width == kFigures) {
     const std::size_t at = Clipped(figures, before_roof).size();
-    figures = absl::StrCat(figures.substr(0, at), Paint(figures.substr(at, kWidths[3]), RoofColor(roof)),
-                           figures.substr(at + kWidths[3]));
+    figures = absl::StrCat(figures.substr(0, at), Paint(figures.substr(at, kFigureColumns[3].width), RoofColor(roof)),
+                           figures.substr(at + kFigureColumns[3].width));
   }
   out_ << figures;
   if (outcome == nullptr) {

@@ -452,6 +452,15 @@ std::vector<std::string> NoiseOf(const Outcome& outcome) {
   return reasons;
 }
 
+std::vector<std::pair<std::string, std::string>> NoiseReasons() {
+  const auto percent = [](double share) { return absl::StrCat(100 * share, " %"); };
+  return {{"ci", absl::StrCat("the interval of the median is wider than ", percent(kNoisyInterval))},
+          {"drift",
+           absl::StrCat("the medians of successive chunks of samples differ by more than ", percent(kNoisyChunks))},
+          {"others", absl::StrCat("other programs used more than ", percent(kNoisyShare), " of the processors' time")},
+          {"stolen", absl::StrCat("the hypervisor took more than ", percent(kNoisyShare), " of the processors' time")}};
+}
+
 bool IsFigure(double value) { return std::abs(value) <= 1e100; }
 
 std::vector<CounterValue> ComputeCounters(const CounterContext& context) {

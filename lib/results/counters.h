@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/hardware/datasheet.h"
@@ -47,6 +48,9 @@ bool WasBesideOthers(const hardware::MeasuredConditions& conditions);
 // Disturbances of a measured case: "ci" (wide interval), "drift" (chunks differ), "others" (other programs used the
 // processors) or "stolen" (the hypervisor did).
 std::vector<std::string> NoiseOf(const Outcome& outcome);
+
+// Those disturbances, with their meaning for users.
+std::vector<std::pair<std::string, std::string>> NoiseReasons();
 
 // Whether a result may contain the value. Beyond 1e100, in either direction, readers could not square it.
 bool IsFigure(double value);

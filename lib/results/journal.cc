@@ -59,12 +59,6 @@ std::string FirstLineOf(const std::string& path) {
   return line;
 }
 
-std::string HeaderLine(const RunIdentity& identity, const RunFacts& context, const std::string& contract) {
-  Json header = {{"schema", kSchema}, {"context", ObjectOf(context)}, {"run", ObjectOf(identity)}};
-  if (!contract.empty()) header["contract"] = Json::parse(contract);
-  return header.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 // Parses the first line of an existing file as a journal's header; null for anything else.
 Json HeaderOf(const std::string& line) {
   absl::StatusOr<Json> header = ParseOrderedJsonObject(line, kMostJournalDepth);
@@ -89,6 +83,12 @@ std::string ValueOf(const RunIdentity& identity, const std::string& name) {
 }
 
 }  // namespace
+
+std::string JournalHeader(const RunIdentity& identity, const RunFacts& context, const std::string& contract) {
+  Json header = {{"schema", kSchema}, {"context", ObjectOf(context)}, {"run", ObjectOf(identity)}};
+  if (!contract.empty()) header["contract"] = Json::parse(contract);
+  return header.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 absl::StatusOr<std::string> HashOfFile(const std::string& path) {
   // FNV-1a over eight-byte words, because a binary with sanitizers has a hundred megabytes.
@@ -122,7 +122,7 @@ absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now) {
 
 absl::Status Journal::Create(const std::string& path, const RunIdentity& identity, const RunFacts& context,
                              const std::string& contract) {
-  const std::string header = HeaderLine(identity, context, contract);
+  const std::string header = JournalHeader(identity, context, contract);
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0) {
     if (S_ISDIR(facts.st_mode)) return FileError("write", path, EISDIR);
@@ -200,8 +200,10 @@ absl::Status Journal::Continue(const std::string& path) {
   return whole < text.size() ? file_.Truncate(whole) : absl::OkStatus();
 }
 
-absl::Status Journal::Append(const Outcome& outcome) {
-  return file_.is_open() ? file_.Append(JournalLine(outcome) + "\n") : absl::OkStatus();
+absl::Status Journal::Append(const Outcome& outcome) { return AppendLine(JournalLine(outcome)); }
+
+absl::Status Journal::AppendLine(const std::string& line) {
+  return file_.is_open() ? file_.Append(line + "\n") : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> NamelessJournal() {

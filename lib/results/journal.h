@@ -28,6 +28,9 @@ absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now);
 // A hash that depends on every byte of a file; NotFound if it cannot be read.
 absl::StatusOr<std::string> HashOfFile(const std::string& path);
 
+// The first line of a journal, as below, with its line break. `contract`: JSON text; empty: none.
+std::string JournalHeader(const RunIdentity& identity, const RunFacts& context, const std::string& contract);
+
 // Contents of a journal, for the run that resumes it.
 struct Recorded {
   RunFacts context;
@@ -59,6 +62,8 @@ class Journal {
 
   // Appends a complete line or nothing. Does nothing if no journal is open.
   absl::Status Append(const Outcome& outcome);
+  // The same of a line that ParseJournalLine takes.
+  absl::Status AppendLine(const std::string& line);
 
  private:
   LockedFile file_;

@@ -11,12 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/cases/point.h"
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/family.h"
 #include "lib/suite/plan.h"
-#include "lib/suite/point.h"
 
 namespace roofbench {
 

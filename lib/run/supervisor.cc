@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 #include <new>
 #include <optional>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/case_limit.h"
 #include "lib/base/process.h"
 
 namespace roofbench {
@@ -40,9 +39,6 @@ int64_t Now() { return std::chrono::duration_cast<nanoseconds>(steady_clock::now
 
 constexpr int kCannotContinue = 1;
 constexpr int kMostCrashesBetweenCases = 2;
-// Added to the child's OOM score, in thousandths, so that the system kills the child before the parent, which must
-// report it.
-constexpr int kKilledFirst = 100;
 
 SharedState* g_state = nullptr;
 bool g_supervised = false;
@@ -81,23 +77,6 @@ std::vector<int> EndingSignals() {
   return signals;
 }
 
-void AllowToBeKilledFirst() {
-  constexpr char kScore[] = "/proc/self/oom_score_adj";
-  constexpr int kMost = 1000;
-  int score = 0;
-  if (std::ifstream file(kScore); !(file >> score)) return;
-  std::ofstream(kScore) << std::min(score + kKilledFirst, kMost);
-}
-
-std::string ReasonOf(int status) {
-  if (WIFEXITED(status)) return absl::StrCat("ended with exit status ", WEXITSTATUS(status));
-  const int signal = WTERMSIG(status);
-  if (signal == SIGKILL) return "killed (SIGKILL), most likely by the system for memory";
-  const char* name = sigabbrev_np(signal);
-  return absl::StrCat("crashed (", name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name), ", ",
-                      strsignal(signal), ")");
-}
-
 void Say(const std::string& text) { std::cerr << ProgramName() << ": " << text << std::endl; }
 
 class Supervisor {
@@ -125,7 +104,7 @@ class Supervisor {
         return kCannotContinue;
       }
       if (child_ == 0) {
-        BeAChild(parent);
+        if (!BeSupervisedBy(parent)) _exit(kCannotContinue);
         const NotedSignals noted(state_, /*supervised=*/true);
         sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
         return supervision_.run();
@@ -139,12 +118,6 @@ class Supervisor {
     int status = 0;
     std::optional<RunningCase> hung = {};  // the case that exceeded its time limit
   };
-
-  static void BeAChild(pid_t parent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kCannotContinue);  // the parent ended before this process requested its death signal
-    AllowToBeKilledFirst();
-  }
 
   // Waits for the child's end, and kills it if a case is overdue.
   End AwaitEnd() {
@@ -162,7 +135,9 @@ class Supervisor {
 
   std::optional<RunningCase> Overdue() {
     const std::optional<RunningCase> running = state_.running();
-    return limit_ && limit_->IsReached(running, steady_clock::now()) ? running : std::nullopt;
+    return limit_ && limit_->IsReached(running ? std::optional(running->began) : std::nullopt, steady_clock::now())
+               ? running
+               : std::nullopt;
   }
 
   // Waits until a signal arrives or it is time to look at the running case again.
@@ -206,21 +181,21 @@ class Supervisor {
     if (end.hung) {
       // The case may have ended before the kill arrived: then it either has its line or runs again.
       if (!running || running->began != end.hung->began) return std::nullopt;
-      return Fail(*running, absl::StrCat("not finished after ", supervision_.case_timeout, " s (--case_timeout)"));
+      return Fail(*running, limit_->Reason());
     }
-    if (running) return Fail(*running, ReasonOf(end.status));
+    if (running) return Fail(*running, DescribeEnd(end.status));
     if (state_.TakeRespawnRequest()) return std::nullopt;
     if (WIFEXITED(end.status)) return WEXITSTATUS(end.status);
     if (state_.finished()) {
       Say(absl::StrCat("everything is written, but the process of the cases did not end in order: ",
-                       ReasonOf(end.status)));
+                       DescribeEnd(end.status)));
       return kCannotContinue;
     }
     const auto newest = state_.newest();
     crashes_between_cases_ = newest == newest_at_crash_ ? crashes_between_cases_ + 1 : 1;
     newest_at_crash_ = newest;
     const bool again = crashes_between_cases_ < kMostCrashesBetweenCases;
-    Say(absl::StrCat("the process of the cases was lost while none of them ran: ", ReasonOf(end.status),
+    Say(absl::StrCat("the process of the cases was lost while none of them ran: ", DescribeEnd(end.status),
                      again ? "; another one continues" : "; it is the second in a row, and the run ends here"));
     return again ? std::nullopt : std::optional(kCannotContinue);
   }
@@ -282,20 +257,6 @@ SharedState::Request SharedState::Interrupt(int signal) {
   }
   const int64_t first = page_->signalled_ns;
   return first == 0 || nanoseconds(now - first) < kEcho ? Request::kEcho : Request::kAgain;
-}
-
-// An eighth of a short limit, so that a pause costs a case at most a quarter of it.
-CaseLimit::CaseLimit(Seconds limit) : limit_(limit), interval_(std::min(limit / 8, Seconds(10))) {}
-
-bool CaseLimit::IsReached(const std::optional<RunningCase>& running, steady_clock::time_point now) {
-  if (!running || running->began != began_) {
-    used_ = Seconds(0);
-    began_ = counted_ = running ? running->began : steady_clock::time_point();
-  }
-  if (!running) return false;
-  used_ += std::min<Seconds>(now - counted_, 2 * interval_);
-  counted_ = now;
-  return used_ >= limit_;
 }
 
 int Supervise(SharedState& state, const Supervision& supervision) { return Supervisor(state, supervision).Run(); }

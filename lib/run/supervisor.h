@@ -2,7 +2,6 @@
 // Runs the suite in a child process, so that a case that ends its process does not end the run.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -83,26 +82,6 @@ class SharedState {
   std::size_t bytes_;
   Page* page_;
   std::span<std::atomic<bool>> shown_;
-};
-
-// Counts the time of the running case against its limit. Pauses of this process do not count: while the machine sleeps
-// or the process group is stopped (Ctrl-Z), the case does not run either.
-class CaseLimit {
- public:
-  using Seconds = std::chrono::duration<double>;
-  explicit CaseLimit(Seconds limit);
-
-  // Counts until `now`; true if the limit is reached.
-  bool IsReached(const std::optional<RunningCase>& running, std::chrono::steady_clock::time_point now);
-  // The longest time until the next call: what exceeds twice that is a pause.
-  Seconds NextCall() const { return std::min(interval_, limit_ - used_); }
-
- private:
-  const Seconds limit_;
-  const Seconds interval_;
-  Seconds used_{0};
-  std::chrono::steady_clock::time_point began_;
-  std::chrono::steady_clock::time_point counted_;  // until when
 };
 
 struct Supervision {

@@ -149,18 +149,12 @@ absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const
 
 namespace {
 
-// `tolerance` widened by three times the effect of rounding on the reference. At most half of a value: larger effects
-// of rounding cannot be checked.
 Tolerance WithRoomFor(const at::Tensor& rounded, const at::Tensor& reference, Tolerance tolerance) {
-  constexpr double kOtherRoundings = 3;
-  constexpr double kMost = 0.5;
   const at::Tensor exact = reference.to(at::kCPU, at::kDouble);
   const at::Tensor unit = exact.abs().add_(exact.square().mean().sqrt());
   const double strays = rounded.to(at::kCPU, at::kDouble).sub_(exact).abs_().div_(unit).max().item<double>();
   const double allowed = RelativeTolerance(tolerance);
-  if (allowed > 0 && strays > 0) {
-    tolerance.amplification *= std::max(1.0, std::min(kOtherRoundings * strays, kMost) / allowed);
-  }
+  if (allowed > 0) tolerance.amplification *= workload::WithRoomForRounding(allowed, strays) / allowed;
   return tolerance;
 }
 

@@ -17,23 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The values of an axis in the registered points, in order.
-std::vector<std::string> RegisteredValues(const std::vector<Point>& points, const std::string& axis) {
-  std::vector<std::string> values;
-  for (const Point& point : points) {
-    for (const auto& [name, value] : point.values()) {
-      if (name == axis && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-    }
-  }
-  return values;
-}
-
-std::string FullDoc(const AxisSpec& axis) {
-  const std::string shared = SharedAxisDoc(axis.name);
-  if (shared.empty() || axis.doc.empty()) return shared + axis.doc;
-  return absl::StrCat(shared, "; ", axis.doc);
-}
-
 // Whether it launches a kernel that no GPU has run.
 bool AwaitsAGpu(const Implementation& one) {
   const Proof proof = one.GpuProof();
@@ -48,24 +31,6 @@ std::string Remark(const Implementation& one) {
   if (!one.dtypes.empty()) remarks.push_back(absl::StrCat("for ", absl::StrJoin(one.dtypes, ", ")));
   if (!one.limits.empty()) remarks.push_back(one.limits);
   return absl::StrJoin(remarks, "; ");
-}
-
-Json DescribeAxis(const AxisSpec& axis, const std::vector<Point>& points) {
-  const bool is_number = axis.choices.empty();
-  const bool is_size = is_number && !axis.fractions;
-  Json described = {{"name", axis.name},
-                    {"doc", FullDoc(axis)},
-                    {"kind", is_size        ? "number"
-                             : is_number    ? "decimal"
-                             : axis.several ? "choices"
-                                            : "choice"},
-                    {"values", is_number ? RegisteredValues(points, axis.name) : axis.choices},
-                    {"default", nullptr},
-                    {"role", axis.name == kImplAxis ? "impl"
-                             : is_size              ? "size"
-                                                    : ""}};
-  if (!axis.default_value.empty()) described["default"] = axis.default_value;
-  return described;
 }
 
 Json DescribeImplementation(const Implementation& one) {
@@ -89,7 +54,7 @@ std::string DescribeAxes(const std::vector<Family>& families) {
     for (const AxisSpec& axis : family.axes()) {
       const std::string valid = axis.choices.empty()
                                     ? absl::StrCat(axis.fractions ? "number" : "whole number", "; registered ",
-                                                   absl::StrJoin(RegisteredValues(points, axis.name), ", "))
+                                                   absl::StrJoin(ValuesIn(points, axis.name), ", "))
                                     : ExpectedValues(axis);
       absl::StrAppendFormat(&text, "  %-9s %s%s%s\n", axis.name, valid,
                             axis.default_value.empty() ? "" : absl::StrCat(" [", axis.default_value, "]"),
@@ -115,39 +80,15 @@ std::string DescribeAxes(const std::vector<Family>& families) {
 }
 
 Json DescribeFamily(const Family& family) {
-  Json described = {{"name", family.name()},
-                    {"doc", family.doc()},
-                    {"cache_default", family.axes().back().default_value},
-                    {"axes", Json::array()},
-                    {"implementations", Json::array()},
-                    {"growth", Json::array()}};
-  const std::vector<Point> points = family.Points(Suite::kFull);
-  for (const AxisSpec& axis : family.axes()) described["axes"].push_back(DescribeAxis(axis, points));
-  for (const Implementation& one : family.implementations()) {
-    described["implementations"].push_back(DescribeImplementation(one));
-  }
-  for (const ExpectedGrowth& growth : family.growth()) {
-    described["growth"].push_back({{"axis", growth.axis}, {"exponent", growth.exponent}});
-  }
-  return described;
+  Json implementations = Json::array();
+  for (const Implementation& one : family.implementations()) implementations.push_back(DescribeImplementation(one));
+  return DescribeGrid(family, std::move(implementations));
 }
 
 Json DescribeFamilies(const std::vector<const Family*>& families) {
   Json described = Json::array();
   for (const Family* family : families) described.push_back(DescribeFamily(*family));
   return described;
-}
-
-std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json) {
-  std::string text;
-  Json cases = Json::array();
-  for (const PlannedCase& planned : plan) {
-    absl::StrAppend(&text, planned.name, "\n");
-    Json axes = Json::object();
-    for (const auto& [axis, value] : AxesOf(planned.point)) axes[axis] = AxisJson(value);
-    cases.push_back({{"name", planned.name}, {"axes", std::move(axes)}});
-  }
-  return as_json ? absl::StrCat(cases.dump(1), "\n") : text;
 }
 
 }  // namespace roofbench

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lib/suite/family.h"
-#include "lib/suite/plan.h"
 #include "nlohmann/json.hpp"
 
 namespace roofbench {
@@ -14,12 +13,8 @@ namespace roofbench {
 // The text of --list_axes: every family with its axes and implementations, then their shared parts, once.
 std::string DescribeAxes(const std::vector<Family>& families);
 
-// {"name", "doc", "cache_default", "axes": […], "implementations": […], "growth": […]}: docs/contract.md describes the
-// fields.
+// As DescribeGrid.
 nlohmann::ordered_json DescribeFamily(const Family& family);
 nlohmann::ordered_json DescribeFamilies(const std::vector<const Family*>& families);
-
-// The names of cases, one per line, or as JSON [{"name", "axes": {…}}, …] with every axis of each.
-std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json);
 
 }  // namespace roofbench

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -26,26 +25,6 @@ std::vector<Family>& MutableFamilies() {
   std::exit(EXIT_FAILURE);
 }
 
-// All combinations of the lists of `grid`, axes in the order of `specs`, the last axis varying fastest.
-std::vector<AxisValues> Product(const std::vector<AxisSpec>& specs, const GridAxes& grid) {
-  std::vector<AxisValues> product = {{}};
-  for (const AxisSpec& spec : specs) {
-    const auto given =
-        std::find_if(grid.begin(), grid.end(), [&](const auto& axis) { return axis.first == spec.name; });
-    const std::vector<std::string> values =
-        given == grid.end() ? std::vector<std::string>{spec.default_value} : given->second.texts();
-    std::vector<AxisValues> longer;
-    for (const AxisValues& prefix : product) {
-      for (const std::string& value : values) {
-        longer.push_back(prefix);
-        longer.back().emplace_back(spec.name, value);
-      }
-    }
-    product = std::move(longer);
-  }
-  return product;
-}
-
 // The docs of implementation names that several families share.
 constexpr std::pair<std::string_view, std::string_view> kImplementationDocs[] = {
     {"eager", "LibTorch's own operators"},
@@ -60,21 +39,25 @@ constexpr std::pair<std::string_view, std::string_view> kImplementationDocs[] = 
     {"stream", "the loop that the memory roof is measured with"},
 };
 
+// Takes the axes and points.
+GridParts GridOf(FamilyParts& parts) {
+  std::vector<AxisSpec> axes = std::move(parts.axes);
+  if (parts.implementations.size() > 1) {
+    axes.push_back(SharedAxis(kImplAxis, NamesOf(parts.implementations), parts.default_impl));
+  }
+  return {.name = parts.name,
+          .doc = parts.doc,
+          .axes = WithCacheAxis(std::move(axes), parts.default_cache),
+          .grids = std::move(parts.grids),
+          .growth = parts.growth};
+}
+
 // The end of a refusal.
 std::string LimitsOf(const Implementation& implementation) {
   return implementation.limits.empty() ? "" : absl::StrCat(": ", implementation.limits);
 }
 
 }  // namespace
-
-std::string_view Name(Suite suite) {
-  constexpr std::string_view kNames[] = {"quick", "standard", "full"};
-  return kNames[static_cast<int>(suite)];
-}
-
-AxisList::AxisList(std::initializer_list<AxisValue> values) {
-  for (const AxisValue& value : values) texts_.push_back(value.text);
-}
 
 std::string_view Name(Proof proof) {
   constexpr std::string_view kNames[] = {"none", "unverified", "emulated", "checked"};
@@ -119,18 +102,12 @@ absl::Status CheckVerified(const Implementation& implementation, const Point& po
       absl::StrCat("unverified: no GPU has run ", std::string(*kernel), " yet (--unverified runs it)"));
 }
 
-Family::Family(FamilyParts parts) : parts_(std::move(parts)) {
+Family::Family(FamilyParts parts) : FamilyGrid(GridOf(parts)), parts_(std::move(parts)) {
   for (Implementation& one : parts_.implementations) {
     const auto* const known =
         std::ranges::find(kImplementationDocs, one.name, [](const auto& row) { return row.first; });
     if (one.doc.empty() && known != std::end(kImplementationDocs)) one.doc = known->second;
   }
-  std::vector<AxisSpec> axes = parts_.axes;
-  if (parts_.implementations.size() > 1) {
-    axes.insert(axes.begin(), SharedAxis(kImplAxis, NamesOf(parts_.implementations), parts_.default_impl));
-  }
-  axes.push_back(SharedAxis(kCacheAxis, {kCold, kWarm}, parts_.default_cache));
-  axes_ = std::make_shared<const std::vector<AxisSpec>>(std::move(axes));
 }
 
 const Implementation* Family::ImplementationOf(const Point& point) const {
@@ -145,37 +122,9 @@ absl::Status Family::SupportOf(const Point& point, const Device& device) const {
 }
 
 std::string Family::Problem() const {
-  if (parts_.grids.empty()) return "it has no points";
-  if (!parts_.cost || !parts_.build) return "it needs work, operands and an implementation";
-  const auto find = [&](const std::string& name) {
-    return std::find_if(axes_->begin(), axes_->end(), [&](const AxisSpec& axis) { return axis.name == name; });
-  };
-  for (const auto& [suite, grid] : parts_.grids) {
-    for (const auto& [name, list] : grid) {
-      if (find(name) == axes_->end()) return absl::StrCat("its points use unknown axis '", name, "'");
-    }
-  }
-  for (const Point& point : Points(Suite::kFull)) {
-    for (const auto& [name, value] : point.values()) {
-      const AxisSpec& axis = *find(name);
-      if (ValidValue(axis, *axes_, value)) continue;
-      return absl::StrCat("'", value, "' is not a value of its axis ", name, " (", ExpectedValues(axis), ")");
-    }
-  }
-  return {};
-}
-
-std::vector<Point> Family::Points(Suite suite) const {
-  std::vector<Point> points;
-  std::set<std::string> seen;
-  for (const auto& [from, grid] : parts_.grids) {
-    if (from > suite) continue;
-    for (AxisValues& values : Product(*axes_, grid)) {
-      Point point(name(), axes_.get(), std::move(values));
-      if (seen.insert(point.Name()).second) points.push_back(std::move(point));
-    }
-  }
-  return points;
+  std::string problem = FamilyGrid::Problem();
+  if (!problem.empty()) return problem;
+  return parts_.cost && parts_.build ? "" : "it needs work, operands and an implementation";
 }
 
 Registration::Registration(Family family) {

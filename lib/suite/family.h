@@ -4,44 +4,19 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/cases/family_grid.h"
 #include "lib/device/device.h"
 #include "lib/suite/case.h"
 #include "lib/suite/inputs.h"
-#include "lib/suite/point.h"
 #include "lib/workload/cost.h"
 
 namespace roofbench {
-
-// Share of a family that a run takes. Each suite contains the previous one.
-enum class Suite { kQuick, kStandard, kFull };
-std::string_view Name(Suite suite);  // "quick", "standard", "full"
-
-// The time of a step is expected to grow as axis^exponent with the other axes fixed.
-struct ExpectedGrowth {
-  std::string axis;
-  double exponent;
-};
-
-// Values by axis; axes with a default may be omitted. The points are the product of the lists.
-class AxisList {
- public:
-  AxisList(std::initializer_list<AxisValue> values);  // NOLINT(google-explicit-constructor)
-  AxisList(std::vector<std::string> values)           // NOLINT(google-explicit-constructor)
-      : texts_(std::move(values)) {}
-  const std::vector<std::string>& texts() const { return texts_; }
-
- private:
-  std::vector<std::string> texts_;
-};
-using GridAxes = std::vector<std::pair<std::string, AxisList>>;
 
 // Verification of an implementation on a kind of device. kChecked: every run compares its results with a reference.
 // kUnverified: it launches kernels that no GPU has run yet; kEmulated: the same, but they ran in an emulation.
@@ -102,34 +77,25 @@ struct FamilyParts {
   std::function<absl::StatusOr<Case>(const Point&, Inputs&)> build = {};
 };
 
-class Family {
+class Family : public FamilyGrid {
  public:
   Family(FamilyParts parts);  // NOLINT(google-explicit-constructor): complete parts are a family
 
-  const std::string& name() const { return parts_.name; }
-  const std::string& doc() const { return parts_.doc; }
-  const std::vector<AxisSpec>& axes() const { return *axes_; }
-  const std::vector<ExpectedGrowth>& growth() const { return parts_.growth; }
   const std::vector<Implementation>& implementations() const { return parts_.implementations; }
   // The implementation of a point; nullptr if the family names none.
   const Implementation* ImplementationOf(const Point& point) const;
   double long_step() const { return parts_.long_step; }
   const PointFunction& predict_as() const { return parts_.predict_as; }
 
-  // Reason why the family cannot be registered ("it has no points"); empty if there is none.
+  // Reason why the family cannot be registered; empty if there is none.
   std::string Problem() const;
-
-  // The registered points up to `suite`, each once, in the order of the grids.
-  std::vector<Point> Points(Suite suite) const;
 
   workload::Cost CostOf(const Point& point) const { return parts_.cost(point); }
   absl::Status SupportOf(const Point& point, const Device& device) const;
   absl::StatusOr<Case> BuildAt(const Point& point, Inputs& inputs) const { return parts_.build(point, inputs); }
 
  private:
-  FamilyParts parts_;
-  // All of them. Shared with every point, so that the address survives a move of the family.
-  std::shared_ptr<const std::vector<AxisSpec>> axes_;
+  FamilyParts parts_;  // without the axes and points of its FamilyGrid
 };
 
 // Adds a family to the program's table. At namespace scope:

@@ -1,178 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/plan.h"
 
-#include <algorithm>
-#include <optional>
-#include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "lib/base/regex.h"
-#include "lib/base/text.h"
-
 namespace roofbench {
-namespace {
-
-using absl::InvalidArgumentError;
-using absl::StrCat;
-
-// As many rows as tools/report reads in one result.
-constexpr std::size_t kMostPoints = 200'000;
-
-const AxisSpec* FindAxis(const Family& family, const std::string& name) {
-  for (const AxisSpec& axis : family.axes()) {
-    if (axis.name == name) return &axis;
-  }
-  return nullptr;
-}
-
-// Checks that each override names a family, one of its axes and valid values.
-absl::Status CheckOverride(const std::vector<Family>& families, const AxisOverride& wanted) {
-  std::vector<std::string> names;
-  std::set<std::string> axes;
-  bool family_found = wanted.family.empty();
-  bool axis_found = false;
-  for (const Family& family : families) {
-    names.push_back(family.name());
-    if (!wanted.family.empty() && family.name() != wanted.family) continue;
-    family_found = true;
-    for (const AxisSpec& axis : family.axes()) axes.insert(axis.name);
-    const AxisSpec* axis = FindAxis(family, wanted.axis);
-    if (axis == nullptr) continue;
-    axis_found = true;
-    for (const std::string& value : wanted.values) {
-      if (ValidValue(*axis, family.axes(), value)) continue;
-      return InvalidArgumentError(StrCat("--axis: '", value, "' is not a value of axis ", wanted.axis, " of ",
-                                         family.name(), "; expected ", ExpectedValues(*axis)));
-    }
-  }
-  if (!family_found) {
-    return InvalidArgumentError(
-        StrCat("--axis: there is no family '", wanted.family, "'; there are ", absl::StrJoin(names, ", ")));
-  }
-  if (!axis_found) {
-    return InvalidArgumentError(StrCat("--axis: ", wanted.family.empty() ? "no family" : wanted.family, " has ",
-                                       wanted.family.empty() ? "an" : "no", " axis '", wanted.axis, "'; there are ",
-                                       absl::StrJoin(axes, ", ")));
-  }
-  return absl::OkStatus();
-}
-
-// The first point of each name.
-std::vector<Point> WithoutRepetitions(std::vector<Point> points) {
-  std::set<std::string> names;
-  std::erase_if(points, [&](const Point& point) { return !names.insert(point.Name()).second; });
-  return points;
-}
-
-absl::StatusOr<std::vector<Point>> ApplyOverrides(const Family& family, std::vector<Point> points,
-                                                  const std::vector<AxisOverride>& overrides) {
-  for (const AxisOverride& wanted : overrides) {
-    if (!wanted.family.empty() && family.name() != wanted.family) continue;
-    if (FindAxis(family, wanted.axis) == nullptr || points.empty()) continue;
-    // Points that differ in this axis alone become one.
-    for (Point& point : points) point = point.With(wanted.axis, wanted.values.front());
-    points = WithoutRepetitions(std::move(points));
-    if (points.size() * wanted.values.size() > kMostPoints) {
-      return InvalidArgumentError(StrCat("--axis: ", family.name(), " would have ", points.size(), " times ",
-                                         wanted.values.size(), " points, and a family has at most ", kMostPoints,
-                                         "; give fewer values of ", wanted.axis));
-    }
-    std::vector<Point> replaced;
-    for (const Point& point : points) {
-      for (const std::string& value : wanted.values) replaced.push_back(point.With(wanted.axis, value));
-    }
-    points = std::move(replaced);
-  }
-  return points;
-}
-
-// Follows Google Benchmark's rules: a POSIX extended expression matches anywhere in the name; a leading "-" inverts it;
-// "all" and the empty string select everything.
-struct Filter {
-  std::optional<Regex> expression = {};  // nullopt: everything matches
-  bool negative = false;
-
-  // Filters written for Google Benchmark expect its suffix for manual time, and may spell out defaults.
-  bool Selects(const Point& point) const {
-    if (!expression) return !negative;
-    const std::string suffix = "/manual_time";
-    for (const std::string& name : {point.Name(), point.FullName()}) {
-      if (expression->Finds(name) || expression->Finds(name + suffix)) return !negative;
-    }
-    return negative;
-  }
-};
-
-absl::StatusOr<Filter> MakeFilter(std::string filter) {
-  if (filter.empty() || filter == "all") return Filter();
-  const bool negative = filter.front() == '-';
-  if (negative) filter.erase(0, 1);
-  const absl::StatusOr<Regex> expression = Regex::Make(filter);
-  if (expression.ok()) return Filter{*expression, negative};
-  constexpr std::size_t kShown = 200;
-  return InvalidArgumentError(
-      StrCat("--benchmark_filter=", Excerpt(filter, kShown),
-             " is not a valid regular expression: ", std::string(expression.status().message())));
-}
-
-// Families and "axis:value" of all registered cases.
-std::vector<std::string> PartsOfNames(const std::vector<Family>& families) {
-  std::set<std::string> parts;
-  for (const Family& family : families) {
-    parts.insert(family.name());
-    for (const Point& point : family.Points(Suite::kFull)) {
-      for (const auto& [axis, value] : AxesOf(point)) parts.insert(StrCat(axis, ":", value));
-    }
-  }
-  return {parts.begin(), parts.end()};
-}
-
-// "; did you mean 'matmul'?" for a filter with a word that is close to a part of a name; empty if there is none.
-std::string Suggestion(const std::vector<Family>& families, const std::string& filter) {
-  const std::vector<std::string> parts = PartsOfNames(families);
-  const auto ends_word = [](char one) {
-    return !absl::ascii_isalnum(static_cast<unsigned char>(one)) && one != '_' && one != ':' && one != '.';
-  };
-  for (auto begin = filter.begin(); begin != filter.end();) {
-    const auto end = std::find_if(begin, filter.end(), ends_word);
-    std::string word(begin, end);
-    while (absl::EndsWith(word, ".")) word.pop_back();  // the dot of ".*"
-    const bool known = std::any_of(parts.begin(), parts.end(),
-                                   [&](const std::string& part) { return part.find(word) != std::string::npos; });
-    const std::string nearest = known ? "" : Nearest(word, parts);
-    if (!nearest.empty()) return StrCat("; did you mean '", nearest, "' for '", word, "'?");
-    begin = end == filter.end() ? end : std::next(end);
-  }
-  return "";
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection) {
-  for (const AxisOverride& wanted : selection.axes) {
-    if (absl::Status status = CheckOverride(families, wanted); !status.ok()) return status;
-  }
-  const auto filter = MakeFilter(selection.filter);
-  if (!filter.ok()) return filter.status();
+  std::vector<const FamilyGrid*> grids;
+  for (const Family& family : families) grids.push_back(&family);
+  absl::StatusOr<std::vector<PlannedPoint>> points = PlanPoints(grids, selection);
+  if (!points.ok()) return points.status();
   std::vector<PlannedCase> plan;
-  std::set<std::string> names;
-  for (const Family& family : families) {
-    absl::StatusOr<std::vector<Point>> points = ApplyOverrides(family, family.Points(selection.suite), selection.axes);
-    if (!points.ok()) return points.status();
-    for (Point& point : *points) {
-      std::string name = point.Name();
-      if (!filter->Selects(point) || !names.insert(name).second) continue;
-      plan.push_back({&family, std::move(point), std::move(name)});
-    }
-  }
-  if (plan.empty()) {
-    return InvalidArgumentError(StrCat("--benchmark_filter=", selection.filter, " matches no case of the ",
-                                       View(Name(selection.suite)), " suite", Suggestion(families, selection.filter),
-                                       "; --benchmark_list_tests --suite=full lists all"));
+  for (PlannedPoint& planned : *points) {
+    plan.push_back({static_cast<const Family*>(planned.family), std::move(planned.point), std::move(planned.name)});
   }
   return plan;
 }

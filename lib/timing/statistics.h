@@ -75,7 +75,7 @@ struct Split {
 };
 
 // The two groups on either side of the widest gap, if the gap is at least a tenth of the value below it, and at least
-// three times as wide as either group; tools/roofreport/stats/split.py has the same rule. nullopt for fewer than four
+// three times as wide as either group; tools/roofreport/stats/verdict.py has the same rule. nullopt for fewer than four
 // values.
 std::optional<Split> FindSplit(std::span<const double> values);
 

@@ -20,6 +20,13 @@ struct Tolerance {
 
 // Largest allowed |result - reference| in units of |reference| + rms(reference).
 double RelativeTolerance(const Tolerance& tolerance);
+// The same of results in double precision, whose sums are too.
+double RelativeToleranceOfDoubles(double reduction);
+
+// A relative tolerance with room for the rounding of the reference itself, which moves the reference by `strays` in the
+// same unit: three times as much, because the order of roundings differs. At most half of a value: larger effects of
+// rounding cannot be checked.
+double WithRoomForRounding(double relative, double strays);
 
 // Fewest elements whose errors are also judged by their root mean square.
 inline constexpr double kFewestForRms = 64;

@@ -13,9 +13,11 @@
 
 namespace roofbench::python {
 
+void BindCases(nanobind::module_& core);
 void BindCosts(nanobind::module_& core);
 void BindComparison(nanobind::module_& core);
 void BindMachine(nanobind::module_& core);
+void BindProcess(nanobind::module_& core);
 void BindResults(nanobind::module_& core);
 
 // The row of a table that Python names. Python sees a wrong name as a ValueError: "dtype 'half': expected fp32, tf32,

@@ -18,5 +18,7 @@ NB_MODULE(_core, core) {
   core.attr("git_revision") = ROOFBENCH_GIT_REVISION;
   roofbench::python::BindComparison(core);
   roofbench::python::BindMachine(core);
+  roofbench::python::BindCases(core);
+  roofbench::python::BindProcess(core);
   roofbench::python::BindResults(core);
 }

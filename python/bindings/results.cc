@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measurements as counters, rows and lines of a journal.
+// Measurements as counters and lines of a record, a journal.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -7,7 +7,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
-#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -15,10 +14,11 @@
 #include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/results/counters.h"
+#include "lib/results/figure_columns.h"
 #include "lib/results/journal.h"
 #include "lib/results/journal_line.h"
-#include "lib/results/row.h"
 #include "lib/timing/series.h"
+#include "lib/timing/statistics.h"
 #include "python/bindings/bindings.h"
 
 namespace roofbench::python {
@@ -51,20 +51,6 @@ Outcome OutcomeOf(const std::string& line) {
   throw std::invalid_argument("not a line of a journal: " + std::string(outcome.status().message()));
 }
 
-std::vector<std::string> RowsOf(const std::vector<std::string>& lines, const nb::dict& axes, std::size_t index) {
-  std::deque<Outcome> outcomes;
-  for (const std::string& line : lines) outcomes.push_back(OutcomeOf(line));
-  if (outcomes.empty()) return {};
-  const std::string& name = outcomes.front().name;
-  const CaseKey key = {.family = name.substr(0, name.find('/')), .name = name, .axes = AxesOf(axes)};
-  const std::vector<Row> repetitions = RepetitionRows(key, index, outcomes);
-  std::vector<std::string> texts;
-  for (const std::vector<Row>& rows : {repetitions, AggregateRows(repetitions)}) {
-    for (const Row& row : rows) texts.push_back(RowJson(row, TimeUnit()).dump());
-  }
-  return texts;
-}
-
 // The records of an earlier process of the run: the facts of the machine, the lines of its cases, and remarks.
 nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict& run, const nb::dict& context,
                       const std::string& contract, bool resume) {
@@ -74,7 +60,13 @@ nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict&
   if (resume) {
     absl::StatusOr<Recorded> found = journal.Resume(path, AxesOf(run));
     status = found.status();
-    if (found.ok()) recorded = *std::move(found);
+    if (found.ok()) {
+      recorded = *std::move(found);
+      recorded.notes.push_back("continuing after " + std::to_string(recorded.outcomes.size()) +
+                               " finished case(s) of " + path);
+    } else if (absl::IsNotFound(status)) {
+      recorded.notes.push_back("there is nothing in " + path + " yet: starting with the first case");
+    }
   }
   if (absl::IsNotFound(status)) status = journal.Create(path, AxesOf(run), AxesOf(context), contract);
   if (!status.ok()) throw std::invalid_argument(std::string(status.message()));
@@ -96,7 +88,8 @@ void BindResults(nb::module_& core) {
       .def(
           "append",
           [](Journal& journal, const std::string& line) {
-            return std::string(journal.Append(OutcomeOf(line)).message());
+            OutcomeOf(line);  // throws for any other text
+            return std::string(journal.AppendLine(line).message());
           },
           "line"_a, "Why it could not be written, or \"\"");
 
@@ -106,8 +99,10 @@ void BindResults(nb::module_& core) {
       "path"_a, "text"_a, "The whole file or nothing of it. Why it could not be written, or \"\"");
   core.def("unmeasured_line", UnmeasuredLine, "name"_a, "axes"_a, "verdict"_a, "reason"_a, nb::kw_only(),
            "repetition"_a = 0, "The line of a case that was not measured; verdict: skipped, failed, interrupted");
-  core.def("rows", RowsOf, "lines"_a, "axes"_a, nb::kw_only(), "family_index"_a = 0,
-           "The rows of one case from the lines of its repetitions, with their aggregates if there are two");
+  core.def(
+      "record_header",
+      [](const nb::dict& context, const std::string& contract) { return JournalHeader({}, AxesOf(context), contract); },
+      "context"_a, "contract"_a, "The first line of a record that no run continues");
   core.def(
       "contract", [] { return ContractOf(nlohmann::ordered_json::array()).dump(); },
       "roofbench --describe=json without families");
@@ -118,7 +113,25 @@ void BindResults(nb::module_& core) {
         return std::pair(interval.low, interval.high);
       },
       "samples"_a, "Of the median at 95 %");
+  core.attr("fewest_for_interval") = timing::kFewestForInterval;
+  core.def(
+      "noise_reasons",
+      [] {
+        nb::dict reasons;
+        for (const auto& [reason, meaning] : NoiseReasons()) reasons[nb::str(reason.c_str())] = meaning.c_str();
+        return reasons;
+      },
+      nb::sig("def noise_reasons() -> dict[str, str]"), "What makes a result noisy, with its meaning");
+  core.def(
+      "figure_widths",
+      [] {
+        nb::dict widths;
+        for (const FigureColumn& column : kFigureColumns) widths[column.name.data()] = column.width;
+        return widths;
+      },
+      nb::sig("def figure_widths() -> dict[str, int]"), "The columns of figures in the program's table");
   core.def("human_time", HumanTime, "seconds"_a);
+  core.def("human_share", HumanShare, "fraction"_a);
   core.def("human_rate", HumanRate, "per_second"_a, "unit"_a);
 }
 

@@ -1,7 +1,7 @@
 """Families: cases on axes, as those of the roofbench program.
 
 python -m roofbench run families.py
-python -m roofbench run families.py --filter=matmul --axis=n=64:512:x2 --json=run.json --journal=run.jsonl
+python -m roofbench run families.py --filter=matmul --axis=n=64:512:x2 --journal=run.jsonl
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Tests that measure: the row of a history is called after the test.
 
-pytest test_kernels.py --roofbench-json=run.json
-roofreport history add run.json --store=history.db
+pytest test_kernels.py --roofbench-journal=run.jsonl
+roofreport history add run.jsonl --store=history.db
 pytest test_kernels.py --roofbench-gate=history.db        fails if a test became slower
 """
 

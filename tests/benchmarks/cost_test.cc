@@ -14,11 +14,11 @@
 #include <string>
 #include <string_view>
 
+#include "lib/cases/point.h"
 #include "lib/device/cpu_device.h"
 #include "lib/observe/profile/operator_work.h"
 #include "lib/observe/profile/recorder.h"
 #include "lib/suite/inputs.h"
-#include "lib/suite/point.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/suite/run_once.h"

@@ -16,10 +16,10 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lib/cases/point.h"
 #include "lib/device/cpu_device.h"
 #include "lib/run/session.h"
 #include "lib/suite/family.h"
-#include "lib/suite/point.h"
 #include "tests/benchmarks/compact.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"

@@ -20,20 +20,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import NO_ROOFS, TINY, WITH_ROOFS, Run
+from built_program import NO_ROOFS, PROGRAM, WITH_ROOFS
+from entries import COPY, NAMES, PLANTED, Entry, entry
 
 # Fifty small cases, 150 with their repetitions, in processes that measure their roofs in half a second.
 MANY = (
     "--benchmark_filter=^copy/impl:stream/bytes:.*cache:warm",
     "--suite=quick",
     f"--axis=copy.bytes={','.join(str(1024 * k) for k in range(1, 51))}",
-    "--benchmark_repetitions=3",
     "--benchmark_min_time=5x",
-    "--warmup_iters=1",
-    "--threads=1",
 )
-KILLS = 50
-SHOWN = re.compile(r"^  (impl:\S+) .*\n", re.MULTILINE)
+KILLS = {"program": 50, "python": 10}  # a case in Python takes half a second
+SHOWN = {
+    "program": re.compile(r"^  (impl:\S+) .*\n", re.MULTILINE),
+    "python": re.compile(r"^copy/(\S+)  .*\n", re.MULTILINE),
+}
+
+
+@pytest.fixture(params=NAMES)
+def copying(request: pytest.FixtureRequest, tmp_path: Path) -> Entry:
+    """Cases of an entry that take no time."""
+    return entry(request.param, PROGRAM.name, COPY, tmp_path)
+
+
+@pytest.fixture(params=NAMES)
+def going_wrong(request: pytest.FixtureRequest, tmp_path: Path) -> Entry:
+    """Cases of an entry that end in every way."""
+    return entry(request.param, "planted", PLANTED, tmp_path)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -50,9 +63,18 @@ def cases_of(lines: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
     return Counter((line["name"], line["repetition"]) for line in lines)
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(run: Run, tmp_path: Path) -> None:
-    journal = tmp_path / "run.jsonl"
-    flags = (*TINY, "--threads=1", "--benchmark_repetitions=3", f"--journal={journal}")
+# Four cases of either entry, 1 to 4 KiB.
+FOUR = ("--benchmark_filter=^copy/.*cache:warm", "--axis=copy.bytes=1024:4096:+1024")
+FOUR_OF_PROGRAM = ("--suite=quick", "--axis=copy.impl=stream")
+
+
+def four(copying: Entry) -> tuple[str, ...]:
+    return FOUR if copying.is_python else (*FOUR, *FOUR_OF_PROGRAM)
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(copying: Entry, tmp_path: Path) -> None:
+    run, journal = copying, tmp_path / "run.jsonl"
+    flags = (*four(copying), "--benchmark_repetitions=3", f"--journal={journal}")
     assert run(*flags, f"--benchmark_out={tmp_path}/whole.json").returncode == 0
     whole = journal.read_text()
     # All of it, and once more from the middle of a line: the cases before it are those of the first process.
@@ -64,32 +86,52 @@ def test_a_resumed_run_equals_an_uninterrupted_one(run: Run, tmp_path: Path) -> 
     assert journal.read_text() == whole
     cut_at = (2 * whole.index("\n") + 3 * len(whole)) // 5  # three fifths into the lines of the cases
     journal.write_text(whole[:cut_at])
-    cut = run(*flags, f"--benchmark_out={tmp_path}/cut.json", "--resume", "--benchmark_format=csv")
+    as_csv = () if copying.is_python else ("--benchmark_format=csv",)
+    cut = run(*flags, f"--benchmark_out={tmp_path}/cut.json", "--resume", *as_csv)
     assert cut.returncode == 0
     assert "was cut off: its case runs again" in cut.stderr
     assert cases_of(journal_lines(journal)) == cases_of([json.loads(line) for line in whole.splitlines()[1:]])
     kept = len([line for line in whole[:cut_at].splitlines()[1:] if line.endswith("}")]) - 1
     assert kept > 3
     assert rows(tmp_path / "cut.json")[:kept] == rows(tmp_path / "whole.json")[:kept]
-    assert len(cut.stdout.splitlines()) == 1 + len(json.loads((tmp_path / "cut.json").read_text())["benchmarks"])
+    if as_csv:
+        assert len(cut.stdout.splitlines()) == 1 + len(json.loads((tmp_path / "cut.json").read_text())["benchmarks"])
 
 
-def test_resume_without_a_journal_starts_with_the_first_case(run: Run, tmp_path: Path) -> None:
-    done = run(*TINY, "--threads=1", f"--journal={tmp_path}/run.jsonl", "--resume")
+def test_resume_without_a_journal_starts_with_the_first_case(copying: Entry, tmp_path: Path) -> None:
+    done = copying(*four(copying), f"--journal={tmp_path}/run.jsonl", "--resume")
     assert done.returncode == 0
     assert "starting with the first case" in done.stderr
     assert len(journal_lines(tmp_path / "run.jsonl")) == 4
 
 
+def test_a_journal_of_another_run_is_refused(copying: Entry, tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    flags = ("--benchmark_filter=^copy/.*cache:warm", *four(copying)[2:], f"--journal={journal}")
+    assert copying(*flags, "--axis=copy.bytes=1024").returncode == 0
+    other = copying(*flags, "--axis=copy.bytes=2048", "--resume")
+    assert (other.returncode, "belongs to another run: its flags was" in other.stderr) == (2, True), other.stderr
+    header, line = journal.read_text().splitlines()
+    journal.write_text(f"{header}\n{{}}\n{line}\n")
+    damaged = copying(*flags, "--axis=copy.bytes=1024", "--resume")
+    assert (damaged.returncode, "damaged in line 2" in damaged.stderr) == (2, True), damaged.stderr
+    assert copying(*flags, "--axis=copy.bytes=1024").returncode == 0
+    assert (tmp_path / "run.jsonl.previous").read_text().splitlines()[1] == "{}"
+    (tmp_path / "notes.txt").write_text("mine\n")
+    assert copying(*flags, f"--journal={tmp_path}/notes.txt").returncode == 2
+    assert (tmp_path / "notes.txt").read_text() == "mine\n"
+
+
 def child_of(parent: int) -> int | None:
     """The process that runs the cases; None before it starts and after it ends."""
     # Not glob("[0-9]*/stat"), which looks at each file itself and fails for a process that ends meanwhile.
-    for pid in (entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+    for pid in (path.name for path in Path("/proc").iterdir() if path.name.isdigit()):
         try:
             state, its_parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:  # it has ended meanwhile
             continue
-        if int(its_parent) == parent and state != "Z":
+        if int(its_parent) == parent and state != "Z" and b"resource_tracker" not in command:
             return int(pid)
     return None
 
@@ -99,7 +141,9 @@ def ends(pidfd: int) -> bool:
     return bool(select.select([pidfd], [], [], 600)[0])
 
 
-def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, moment: random.Random) -> bool:
+def kill_at(
+    process: subprocess.Popen[bytes], journal: Path, console: Path, shown: re.Pattern[str], moment: random.Random
+) -> bool:
     """Kills a run at a random time from its start, a random moment after some of its cases, or as soon as it has shown
     the row of a new one: the whole, or first the process of its cases, which the run survives. True if it still ran."""
 
@@ -118,7 +162,7 @@ def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, mome
     else:
         finished = len({line["name"] for line in journal_lines(journal)}) if journal.exists() else 0
         rows_wanted = 3 * (finished + 1)
-        wait_for(lambda: len(SHOWN.findall(console.read_text())) >= rows_wanted)
+        wait_for(lambda: len(shown.findall(console.read_text())) >= rows_wanted)
     child = child_of(process.pid)
     if moment.choice([True, False]) and child is not None:
         with contextlib.suppress(ProcessLookupError):
@@ -143,19 +187,20 @@ def result_of(line: dict[str, Any]) -> float | str:
 
 
 @pytest.mark.slow
-def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
-    listed = run(*MANY, "--benchmark_list_tests").stdout.split()
+def test_fifty_kills(copying: Entry, tmp_path: Path) -> None:
+    many, kills, pattern = () if copying.is_python else MANY, KILLS[copying.name], SHOWN[copying.name]
+    listed = copying(*many, "--benchmark_list_tests").stdout.split()
     expected = Counter((name.removesuffix("/manual_time"), k) for name in listed for k in range(3))
-    assert len(expected) >= 100
+    assert len(expected) >= 3 * kills
     moment = random.Random(20261121)
     journal, out = tmp_path / "run.jsonl", tmp_path / "out.json"
-    flags = [str(program), *MANY, f"--journal={journal}", f"--benchmark_out={out}", "--resume"]
+    flags = [*many, "--benchmark_repetitions=3", f"--journal={journal}", f"--benchmark_out={out}", "--resume"]
     killed = 0
     seen: dict[tuple[str, int], float | str] = {}
-    for kill in range(KILLS):
+    for kill in range(kills):
         with (tmp_path / "console").open("wb") as console:
-            process = subprocess.Popen(flags, stdout=console, stderr=subprocess.PIPE)
-        killed += kill_at(process, journal, tmp_path / "console", moment)
+            process = copying.start(*flags, stdout=console, stderr=subprocess.PIPE)
+        killed += kill_at(process, journal, tmp_path / "console", pattern, moment)
         assert process.stderr
         assert process.returncode in (0, 1, -signal.SIGKILL), process.stderr.read().decode()
         process.stderr.close()
@@ -167,13 +212,15 @@ def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
         results = {(line["name"], line["repetition"]): result_of(line) for line in complete}
         assert len(results) == len(complete), f"doubled after kill {kill}"
         assert results.items() >= seen.items(), f"lost after kill {kill}"
-        for name in set(SHOWN.findall((tmp_path / "console").read_text())):
+        shown = Counter(pattern.findall((tmp_path / "console").read_text()))
+        for name, count in shown.items():
             kept = sum(case == f"copy/{name}" for case, _ in results)
-            assert kept == 3, f"{name} was shown before kill {kill}, and {kept} of its 3 repetitions were kept"
+            wanted = min(count, 3) if copying.is_python else 3  # a row of a repetition, or of a whole case
+            assert kept >= wanted, f"{name} was shown before kill {kill}, and {kept} of its 3 repetitions were kept"
         seen = results
-    assert killed >= KILLS / 2, "most runs were killed before their end"
+    assert killed >= kills / 2, "most runs were killed before their end"
     failed = KILLED in map(result_of, [*journal_lines(journal)])
-    assert run(*flags[1:]).returncode == (1 if failed else 0)
+    assert copying(*flags).returncode == (1 if failed else 0)
     assert cases_of(journal_lines(journal)) == expected
     assert Counter((row["name"].removesuffix("/manual_time"), row["repetition_index"]) for row in rows(out)) == expected
     for line in journal_lines(journal):
@@ -204,6 +251,13 @@ GOES_WRONG = {
 }
 
 
+# The same of Python functions.
+GOES_WRONG_IN_PYTHON = {
+    how: GOES_WRONG[how]
+    for how in ("good", "throws", "wrong", "refuses", "bad_alloc", "segv", "aborts", "killed", "exits", "hangs", "last")
+} | {"bad_alloc": ("skipped", "out of memory: no memory")}
+
+
 @pytest.fixture
 def planted(program: Path) -> Path:
     return program.with_name("planted")
@@ -226,17 +280,16 @@ def test_a_fresh_process_is_one_for_each_repetition(planted: Path, tmp_path: Pat
     assert done.stdout.count("how:last") == done.stdout.count("how:good")
 
 
-def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: Path) -> None:
+def test_a_case_that_goes_wrong_never_stops_the_others(going_wrong: Entry, tmp_path: Path) -> None:
     out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
-    flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", f"--case_timeout={CASE_TIMEOUT}"]
-    flags += [f"--journal={journal}", f"--benchmark_out={out}", "--benchmark_format=csv", *NO_ROOFS]
-    done = subprocess.run([planted, *flags], capture_output=True, text=True, check=False, timeout=600)
+    endings = GOES_WRONG_IN_PYTHON if going_wrong.is_python else GOES_WRONG
+    as_csv = () if going_wrong.is_python else ("--benchmark_format=csv",)
+    files = (f"--journal={journal}", f"--benchmark_out={out}")
+    done = going_wrong(f"--case_timeout={CASE_TIMEOUT}", *files, *as_csv)
     assert done.returncode == 1, done.stderr
-    assert f"planted/how:hangs/cache:warm: not finished after {CASE_TIMEOUT} s" in done.stderr
-    assert f"{sum(verdict == 'failed' for verdict, _ in GOES_WRONG.values())} case(s) failed" in done.stderr
     by_name = {row["name"].removesuffix("/manual_time"): row for row in rows(out)}
-    assert list(by_name) == [f"planted/how:{how}/cache:warm" for how in GOES_WRONG]
-    for how, (verdict, reason) in GOES_WRONG.items():
+    assert list(by_name) == [f"planted/how:{how}/cache:warm" for how in endings]
+    for how, (verdict, reason) in endings.items():
         row = by_name[f"planted/how:{how}/cache:warm"]
         message = row.get("error_message", "")
         if verdict is None:
@@ -244,16 +297,22 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
             assert row["real_time"] > 0
         else:
             assert re.fullmatch(f"{verdict}: .*{reason}.*", message), message
-    # Standard output is complete, without duplicates, and agrees.
-    table = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert [row["name"] for row in table] == [row["name"] for row in by_name.values()]
-    assert [row["error_message"] for row in table] == [row.get("error_message", "") for row in by_name.values()]
-    assert [path.name for path in tmp_path.iterdir() if path != journal] == ["out.json"]
     lines = journal_lines(journal)
     assert cases_of(lines) == Counter({(name, 0): 1 for name in by_name})
     for line in lines:
         said = f"{line['verdict']}: {line['reason']}" if "reason" in line else ""
         assert said == by_name[line["name"]].get("error_message", "")
+    failed = sum(verdict == "failed" for verdict, _ in endings.values())
+    if not as_csv:
+        assert f"{failed} failed" in done.stdout
+        return
+    assert f"planted/how:hangs/cache:warm: not finished after {CASE_TIMEOUT} s" in done.stderr
+    assert f"{failed} case(s) failed" in done.stderr
+    # Standard output is complete, without duplicates, and agrees.
+    table = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["name"] for row in table] == [row["name"] for row in by_name.values()]
+    assert [row["error_message"] for row in table] == [row.get("error_message", "") for row in by_name.values()]
+    assert [path.name for path in tmp_path.iterdir() if path != journal] == ["out.json"]
 
 
 FEW = ("--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1")
@@ -298,18 +357,19 @@ def test_without_a_parent_a_crash_is_the_end(planted: Path) -> None:
     assert done.returncode == -signal.SIGSEGV
 
 
-@pytest.fixture
-def hanging(planted: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run in the middle of a case without an end."""
-    process = subprocess.Popen(
-        [planted, *FEW, "--benchmark_filter=^planted/how:hangs/"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def until_it_hangs(process: subprocess.Popen[str]) -> None:
     assert process.stderr
     assert any(line == "hanging\n" for line in process.stderr)
+
+
+@pytest.fixture
+def hanging(going_wrong: Entry) -> Iterator[subprocess.Popen[str]]:
+    """A run in the middle of a case without an end."""
+    flags = ("--benchmark_filter=^planted/how:hangs/",)
+    process = going_wrong.start(
+        *flags, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    until_it_hangs(process)
     yield process
     process.kill()
     process.communicate(timeout=600)
@@ -324,6 +384,8 @@ def test_the_end_of_the_parent_ends_the_child(hanging: subprocess.Popen[str]) ->
     os.close(pidfd)
 
 
+# In Python the first signal ends the running case.
+@pytest.mark.parametrize("going_wrong", ["program"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_run_at_once(hanging: subprocess.Popen[str], number: signal.Signals) -> None:
     child = child_of(hanging.pid)
@@ -348,19 +410,23 @@ def test_the_child_is_the_first_that_the_system_kills_for_memory(hanging: subpro
     assert score(child_of(hanging.pid)) > score(hanging.pid) or score(hanging.pid) == 1000
 
 
-def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_a_hanging_case_ends_the_run_in_order(
+    going_wrong: Entry, number: signal.Signals, tmp_path: Path
+) -> None:
+    """And --resume runs what is left."""
     out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
-    flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", "--case_timeout=10"]
-    chosen = "--benchmark_filter=how:(good|hangs|last)/"
-    process = subprocess.Popen(
-        [planted, *flags, chosen, f"--journal={journal}", f"--benchmark_out={out}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr
-    assert any(line == "hanging\n" for line in process.stderr)
-    process.send_signal(signal.SIGTERM)
+    files = (f"--journal={journal}", f"--benchmark_out={out}", "--case_timeout=10")
+    flags = ("--benchmark_filter=how:(good|hangs|last)/", *files)
+    process = going_wrong.start(*flags, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until_it_hangs(process)
+    process.send_signal(number)
     _, stderr = process.communicate(timeout=600)
-    assert process.returncode == 128 + signal.SIGTERM, stderr
-    assert [row["name"].split("how:")[1].split("/")[0] for row in rows(out)] == ["good", "hangs"]
+    assert process.returncode == 128 + number, stderr
+    assert f"interrupted by signal {int(number)}" in stderr
+    shown = [row["name"].split("how:")[1].split("/")[0] for row in rows(out)]
+    # The program waits for the case, up to its limit; in Python the case ends at once, and runs again.
+    assert shown == ["good"] if going_wrong.is_python else shown == ["good", "hangs"]
+    done = going_wrong(*flags, "--resume")
+    assert done.returncode == 1, done.stderr
+    assert [line["verdict"] for line in journal_lines(journal)] == ["measured", "failed", "measured"]

@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import statistics
+import time
 import weakref
 from array import array
 from collections.abc import Callable
@@ -52,7 +53,10 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: _core.decoder_decode("gpt", "bf16", 1), "model 'gpt': expected tinyllama_1b"),
     (lambda: _core.Cost(bytes_read=-1), "bytes_read=-1.0: expected a number from 0"),
     (lambda: _core.Cost({"fp32": math.nan}), "flops=nan"),
-    (lambda: _core.rows(["{}"], {}), "not a line of a journal"),
+    (lambda: _core.Journal().append("{}"), "not a line of a journal"),
+    (lambda: _core.FamilyGrid("f", "", [("n", ["1"], None, "")], [("m", 2)]), "there is no axis m"),
+    (lambda: _core.plan([], ["n=1"], ""), "there is no family|no family has an axis"),
+    (lambda: _core.hash_of_file("/missing"), "cannot read /missing"),
     (lambda: _core.unmeasured_line("a", {}, "lost", ""), "verdict 'lost'"),
     (lambda: _core.mismatch(array("f", [1]), array("f", [1]), 0.1), "float64"),
     (lambda: _core.mismatch(array("d", [1, 2]), array("d", [1]), 0.1), "arrays of one shape"),
@@ -146,20 +150,26 @@ def test_a_step_far_above_every_roof_is_impossible(sample: Callable[..., Sampled
     assert all(measured.impossible or measured.line["noise"] for measured in quiet), "noise alone excuses it"
 
 
-def test_rows_and_lines_are_those_of_the_program(sample: Callable[..., Sampled]) -> None:
+def test_counters_and_limits_are_those_of_the_program(sample: Callable[..., Sampled]) -> None:
     measured = sample(int, options=QUICK, cost=_core.read(1))
     result = Result("f/n:16", measurement=measured.line, axes={"n": "16"})
-    lines = [json.dumps(result.line(repetition=i)) for i in range(2)]
-    rows = [json.loads(row) for row in _core.rows(lines, {"n": 16}, family_index=3)]
-    assert [row["name"] for row in rows] == ["f/n:16", "f/n:16"] + [
-        f"f/n:16_{aggregate}" for aggregate in ("mean", "median", "stddev", "cv")
-    ]
-    assert rows[0]["n"] == 16 and rows[0]["family_index"] == 3
-    assert rows[0]["real_time"] == pytest.approx(1e6 * statistics.median(measured.line["samples_s"]))
     known = {counter["name"] for counter in json.loads(_core.contract())["counters"]}
     assert set(result.counters) - {"a100_mem_util"} <= known
-    (failed,) = _core.rows([_core.unmeasured_line("f/n:16", {"n": 16}, "failed", "why")], {"n": 16})
-    assert json.loads(failed)["error_message"] == "failed: why"
+    assert _core.fewest_for_interval == 6 and result.interval is None
+    assert _core.noise_reasons().keys() == {"ci", "drift", "others", "stolen"}
+    assert (_core.human_share(0.0994), _core.human_share(0.0996)) == ("9.94 %", "10.0 %")
+    assert _core.figure_widths() == {"time": 9, "FLOP/s": 13, "bytes/s": 10, "roof": 7, "reference": 8, "ci": 7}
+
+
+def test_ends_and_limits_are_told_in_the_words_of_the_program() -> None:
+    assert _core.describe_end(3) == "ended with exit status 3"
+    assert _core.describe_end(-signal.SIGSEGV) == "crashed (SIGSEGV, Segmentation fault)"
+    limit = _core.CaseLimit(0.05)
+    assert not limit.is_reached() and 0 < limit.next_call() <= 0.05
+    while not limit.is_reached():
+        time.sleep(limit.next_call())
+    assert limit.reason() == "not finished after 0.05 s (--case_timeout)"
+    assert _core.printable("a\x1b[31m \u202e", 100) == r"a\x1b[31m \xe2\x80\xae"
 
 
 def test_mismatches_are_judged_as_in_the_program() -> None:

@@ -48,9 +48,9 @@ def measured(run_python: Callable[..., Any], tmp_path: Path) -> Pytest:
 
 @pytest.mark.slow
 def test_rows_have_the_ids_of_the_tests(measured: Pytest, tmp_path: Path) -> None:
-    done = measured(TESTS, "--roofbench-json=out.json")
+    done = measured(TESTS, "--roofbench-journal=out.jsonl")
     assert done.returncode == 0, done.stdout
-    assert [case.name for case in load(tmp_path / "out.json").cases] == [
+    assert [case.name for case in load(tmp_path / "out.jsonl").cases] == [
         "test_kernels.py::test_sum[8]",
         "test_kernels.py::test_sum[16]",
         "test_kernels.py::test_two/first",
@@ -58,7 +58,8 @@ def test_rows_have_the_ids_of_the_tests(measured: Pytest, tmp_path: Path) -> Non
     ]
     summary = done.stdout.partition(" roofbench ")[2]
     assert summary.count("test_kernels.py::") == 4
-    assert json.loads((tmp_path / "out.json").read_text())["context"]["program"] == "pytest"
+    header = json.loads((tmp_path / "out.jsonl").read_text().partition("\n")[0])
+    assert header["context"]["program"] == "pytest"
 
 
 @pytest.mark.slow
@@ -81,11 +82,11 @@ def test_twice(roofbench):
     roofbench(sum, [1], {QUICKLY})
     roofbench(sum, [1], {QUICKLY})
 """
-    done = measured(text, "--roofbench-json=out.json")
+    done = measured(text, "--roofbench-journal=out.jsonl")
     assert done.returncode == 1
     assert "2 failed" in done.stdout
     assert "is measured twice: give each call its name=" in done.stdout
-    wrong, twice = load(tmp_path / "out.json").cases
+    wrong, twice = load(tmp_path / "out.jsonl").cases
     assert wrong.state.value == "failed"
     assert wrong.reason in done.stdout
     assert (twice.name, twice.state.value) == ("test_kernels.py::test_twice", "measured")
@@ -97,37 +98,37 @@ def test_xdist_is_refused(measured: Pytest, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "1 passed, 3 errors" in done.stdout
     assert "take the processors from each other" in done.stdout
-    done = measured(TESTS, "-n2", "--roofbench-json=out.json")
+    done = measured(TESTS, "-n2", "--roofbench-journal=out.jsonl")
     assert done.returncode == 4
     assert "take the processors from each other" in done.stderr
-    assert not (tmp_path / "out.json").exists()
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 # Other programs of this machine may make a row noisy, which the gate does not judge.
 TRUSTED = """
-from roofbench import _runner
+from roofbench import _result
 
-write = _runner.write_result
+write = _result.write_record
 
-def without_doubts(path, facts, known, rows):
-    write(path, facts, known, [{**row, "noisy": 0, "throttled": 0, "samples": 100} for row in rows])
+def without_doubts(path, facts, families, lines):
+    quiet = {"noisy": 0, "throttled": 0, "samples": 100}
+    write(path, facts, families, [{**line, "counters": {**line["counters"], **quiet}} for line in lines])
 
-_runner.write_result = without_doubts
+_result.write_record = without_doubts
 """
 
 
-def add_nights(store: Path, result: Path, factor: float) -> None:
-    """Ten earlier nights, in which each case took `factor` of its time in this result."""
-    document = json.loads(result.read_text())
-    for row in document["benchmarks"]:
-        row["real_time"] *= factor
+def add_nights(store: Path, record: Path, factor: float) -> None:
+    """Ten earlier nights, in which each case took `factor` of its time in this record."""
+    header, *lines = map(json.loads, record.read_text().splitlines())
     first = datetime.now(timezone.utc) - timedelta(days=20)
     with open_store(str(store), create=True) as opened:
         for night in range(10):
-            date = (first + timedelta(days=night)).isoformat(timespec="seconds")
-            document["context"] |= {"date": date, "program_revision": f"c0ffee{night:02d}"}
-            result.write_text(json.dumps(document))
-            opened.add_file(result)
+            header["context"]["program_revision"] = f"c0ffee{night:02d}"
+            # No two nights are equal to the last digit, which would be one run.
+            slower = [{**line, "median_s": line["median_s"] * factor * (1 + night * 1e-6)} for line in lines]
+            record.write_text("".join(f"{json.dumps(one)}\n" for one in (header, *slower)))
+            opened.add_file(record, started=first + timedelta(days=night))
 
 
 @pytest.mark.slow
@@ -136,8 +137,8 @@ def test_the_gate_decides_the_exit_status(
     factor: float, finding: str, status: int, measured: Pytest, tmp_path: Path
 ) -> None:
     (tmp_path / "conftest.py").write_text(TRUSTED)
-    assert measured(TESTS, "--roofbench-json=out.json").returncode == 0
-    add_nights(tmp_path / "history.db", tmp_path / "out.json", factor)
+    assert measured(TESTS, "--roofbench-journal=out.jsonl").returncode == 0
+    add_nights(tmp_path / "history.db", tmp_path / "out.jsonl", factor)
     done = measured(TESTS, "--roofbench-gate=history.db")
     assert (done.returncode, done.stdout.count(f"{finding} ")) == (status, 4), done.stdout
 

@@ -135,26 +135,6 @@ TEST_F(SupervisorTest, CasesThatEndInTimeAreLeftAlone) {
   EXPECT_THAT(failed_, IsEmpty());
 }
 
-TEST(CaseLimitTest, APauseOfTheSupervisorDoesNotCount) {
-  using std::chrono::hours;
-  using std::chrono::seconds;
-  const auto begin = std::chrono::steady_clock::time_point(hours(1));
-  const RunningCase running{.index = 0, .repetition = 0, .began = begin};
-  CaseLimit limit(CaseLimit::Seconds(60));
-  auto now = begin + seconds(5);
-  EXPECT_FALSE(limit.IsReached(running, now));
-  now += hours(9);  // the lid was closed
-  EXPECT_FALSE(limit.IsReached(running, now));
-  int calls = 0;
-  for (; !limit.IsReached(running, now); ++calls) now += std::chrono::duration_cast<seconds>(limit.NextCall());
-  EXPECT_GE(calls, 5) << "most of its time was left";
-  // Each case has its own time.
-  const RunningCase next{.index = 1, .repetition = 0, .began = now};
-  EXPECT_FALSE(limit.IsReached(next, now + seconds(7)));
-  EXPECT_FALSE(limit.IsReached(std::nullopt, now + hours(1)));
-  EXPECT_GT(limit.NextCall().count(), 0);
-}
-
 TEST_F(SupervisorTest, TwoCrashesOutsideOfCasesEndTheRun) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(Run({[] { raise(SIGKILL); }}), 1);

@@ -8,11 +8,13 @@ Each rule is a row of a table below; violations(root) returns one line for each 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +24,7 @@ from typing import NamedTuple
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "workload": set(),
+    "cases": {"base", "workload"},
     "kernels": set(),
     "timing": {"workload"},
     "hardware": {"kernels", "timing"},
@@ -31,12 +34,12 @@ ARROWS: dict[str, set[str]] = {
     "models": {"aten", "base", "observe", "ranks"},
     "device": {"aten", "base", "hardware", "observe"},
     "ranks": {"base", "timing"},
-    "suite": {"device", "ranks"},
+    "suite": {"cases", "device", "ranks"},
     "run": {"observe", "results", "suite"},
     "gbench": {"run"},
     "cli": {"gbench"},
     "benchmarks": {"cli", "models"},
-    "python": {"results"},
+    "python": {"cases", "results"},
 }
 
 
@@ -65,8 +68,8 @@ PACKAGES = [
     Package("c10d", re.compile(r"torch/csrc/distributed/"), {"ranks"}),
     Package("Gloo", re.compile(r"gloo/"), {"ranks"}),
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), ABOVE_ATEN),
-    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base", "results"}),
-    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "results"}),
+    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base", "cases", "results"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "cases", "results"}),
     Package("nanobind", re.compile(r"nanobind/"), {"python"}),
     Package("Highway", re.compile(r"hwy/"), {"kernels"}),
     Package("NVTX", re.compile(r"nvtx3/"), {"observe"}),
@@ -81,11 +84,17 @@ SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h", "test_paths.h"}
 
+# A path in a comment or a text of documentation: from the root of the repository, perhaps a pattern. One with <…> is
+# made up.
+NAMED_PATH = re.compile(r"(?<![\w/.~<>$}*-])(?:benchmarks|docs|lib|python|tests|tools)/[\w./*<>-]+")
+CPP_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+SHELL_COMMENT = re.compile(r"(?:^|\s)#[^\n]*")
+
 # Programs that check the product from outside and share no code with it.
 STAND_ALONE = {"tests/oracles/roof_loops.cc"}
 
 # Layers that serve every family and name none, and words that mean something else there: roofs of memory, titles.
-NAMELESS = ("suite", "results", "run", "gbench", "cli", "device")
+NAMELESS = ("cases", "suite", "results", "run", "gbench", "cli", "device")
 MEANT_OTHERWISE = {"copy", "read"}
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CASE_NAME = re.compile(r"(?:^|[\s'(^])(\w+)(?:/\w+:|/\.\*|$)|--axis=(\w+)\.")
@@ -169,10 +178,15 @@ def family_violations(root: Path, path: str, names: set[str]) -> Iterator[str]:
             yield from (f"{path}: lib/ knows no family, and {name!r} is one: {line.strip()}" for name in spoken & names)
 
 
-def is_ours(path: str, is_script: bool) -> bool:
+def is_script(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(2) == b"#!"
+
+
+def is_ours(path: str, runs: bool) -> bool:
     """Whether a file is a source that has to name our license. Templates for users do not: tests/consumer, examples."""
     rooms = ("lib/", "benchmarks/", "python/bindings/", "python/src/", "tests/", "tools/")
-    is_source = is_script or Path(path).suffix in SOURCE_SUFFIXES | {".py"}
+    is_source = runs or Path(path).suffix in SOURCE_SUFFIXES | {".py"}
     return is_source and path.startswith(rooms) and not path.startswith("tests/consumer/")
 
 
@@ -181,14 +195,36 @@ def file_violations(root: Path, path: str) -> Iterator[str]:
     size = file.stat().st_size
     if size > LARGEST_FILE_BYTES:
         yield f"{path}: {size} bytes; the largest file may have {LARGEST_FILE_BYTES}"
-    with file.open("rb") as stream:
-        is_script = stream.read(2) == b"#!"
-    if is_script and not os.access(file, os.X_OK):
+    if is_script(file) and not os.access(file, os.X_OK):
         yield f"{path}: a script has to be executable"
-    if is_ours(path, is_script) and SPDX not in "".join(file.read_text(encoding="utf-8").splitlines()[:2]):
+    if is_ours(path, is_script(file)) and SPDX not in "".join(file.read_text(encoding="utf-8").splitlines()[:2]):
         yield f"{path}: its first line names the license: {SPDX}"
     if file.suffix in {".h", ".cuh"} and "#pragma once" not in file.read_text(encoding="utf-8"):
         yield f"{path}: a header starts with #pragma once"
+
+
+def comments(path: str, text: str) -> Iterator[str]:
+    """Those of a C++ file, a Python file (with the texts of documentation) or a script."""
+    suffix = Path(path).suffix
+    if suffix in SOURCE_SUFFIXES:
+        yield from CPP_COMMENT.findall(text)
+    elif suffix == ".py" or "python" in text.partition("\n")[0]:
+        begins = True  # a statement, which is documentation if it is a text
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT or (begins and token.type == tokenize.STRING):
+                yield token.string
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    elif text.startswith("#!"):
+        yield from SHELL_COMMENT.findall(text)
+
+
+def path_violations(root: Path, path: str) -> Iterator[str]:
+    for comment in comments(path, (root / path).read_text(encoding="utf-8")):
+        for named in NAMED_PATH.findall(comment):
+            file = named.rstrip(".")
+            if "<" not in file and not any(root.glob(file)):
+                yield f"{path}: a comment names {file}, which does not exist"
 
 
 def violations(root: Path, paths: Iterable[str] | None = None) -> list[str]:
@@ -200,6 +236,8 @@ def violations(root: Path, paths: Iterable[str] | None = None) -> list[str]:
         if Path(path).suffix in SOURCE_SUFFIXES:
             found += include_violations(root, path)
             found += family_violations(root, path, names)
+        if is_ours(path, is_script(root / path)):
+            found += path_violations(root, path)
     return found
 
 

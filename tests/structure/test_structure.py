@@ -75,6 +75,10 @@ PLANTED = [
     ("lib/suite/planted.cc", 'auto a = "gemv";', "'gemv' is one"),
     ("lib/run/planted.cc", 'auto a = "try matmul/impl:eager";', "'matmul' is one"),
     ("lib/gbench/planted.cc", 'auto a = "--axis=matmul.n=3";', "'matmul' is one"),
+    ("lib/timing/planted.cc", "// As lib/timing/missing.h says.", "a comment names lib/timing/missing.h"),
+    ("lib/timing/planted.cc", "/* Rules:\n   lib/timing/none_*.h. */", "names lib/timing/none_*.h,"),
+    ("tools/planted.py", '"""Reads tools/missing/*.py."""', "names tools/missing/*.py,"),
+    ("tools/planted.py", "X = 1  # as tests/missing", "names tests/missing,"),
     ("tools/planted", "#!/usr/bin/env bash", "has to be executable"),
     ("tests/golden/planted.bin", "x" * (LARGEST_FILE_BYTES + 1), "the largest file may have"),
 ]
@@ -93,6 +97,13 @@ def test_a_source_without_its_license_is_found(tree: Path, path: str) -> None:
     assert added_violations(tree, path, "PLANTED = 0;") == []
     (line,) = added_violations(tree, path.replace("planted", "planted2"), "PLANTED = 0;", licensed=False)
     assert "names the license" in line
+
+
+def test_comments_name_what_exists(tree: Path) -> None:
+    text = "// lib/timing/statistics.h, lib/timing/*.cc; lib/<layer>/x.h; https://x.org/lib/x.py, build/lib/x.h\n"
+    assert added_violations(tree, "lib/timing/planted.cc", text + 'auto a = "lib/timing/missing.h";') == []
+    text = '"""As lib/timing says."""\n\nPATHS = ["tools/missing"]\nX = (\n    "tools/missing"\n)'
+    assert added_violations(tree, "tools/planted.py", text) == []
 
 
 @pytest.mark.parametrize("path", ["lib/kernels/planted.cu", "lib/timing/planted_cuda.cc"])

@@ -48,17 +48,5 @@ TEST_F(DescribeTest, ImplementationsSayWhereTheyRunAndWhyNotElsewhere) {
   EXPECT_EQ(described["implementations"][1]["dtypes"], nlohmann::ordered_json({"bf16"}));
 }
 
-TEST_F(DescribeTest, AFamilyIsDescribedWithItsGrowth) {
-  const auto described = DescribeFamily(family_);
-  EXPECT_EQ(described["name"], "a");
-  EXPECT_EQ(described["cache_default"], "cold");
-  EXPECT_EQ(described["axes"][1]["kind"], "number");
-  EXPECT_EQ(described["axes"][1]["role"], "size");
-  EXPECT_TRUE(described["axes"][1]["default"].is_null());
-  EXPECT_EQ(described["axes"][1]["values"], nlohmann::ordered_json({"16", "32", "64", "4096"}));
-  EXPECT_EQ(described["growth"][0]["axis"], "n");
-  EXPECT_EQ(described["growth"][0]["exponent"], 1);
-}
-
 }  // namespace
 }  // namespace roofbench

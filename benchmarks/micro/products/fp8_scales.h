@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "lib/aten/fp8.h"
+#include "lib/cases/point.h"
 #include "lib/suite/inputs.h"
-#include "lib/suite/point.h"
 
 namespace roofbench {
 

@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "lib/aten/elements.h"
+#include "lib/cases/point.h"
 #include "lib/device/device.h"
 #include "lib/suite/inputs.h"
-#include "lib/suite/point.h"
 #include "lib/suite/steps/compiled.h"
 #include "lib/suite/steps/gpu_step.h"
 

@@ -236,7 +236,7 @@ def tolerance(dtypes: Sequence[str], reduction: float, given: float | None) -> f
     if given is not None:
         return given
     doubles = "float64" in dtypes or "complex128" in dtypes
-    each = [(2 + 4 * math.sqrt(reduction)) * 2.0**-52] if doubles else []
+    each = [_core.relative_tolerance_of_doubles(reduction)] if doubles else []
     each += [_core.relative_tolerance(DTYPES[dtype], reduction=reduction) for dtype in dtypes if dtype in DTYPES]
     return max(each, default=0.0)
 
@@ -256,8 +256,8 @@ def difference(given: Outcome, expected: Outcome, native: Outcome, allowed: floa
 
 
 def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, native: Sequence[Value]) -> str:
-    """Why results are wrong, or "". `native` are those of the reference in the arguments' own precision: its rounding,
-    three times, widens what is allowed, up to half of a value.
+    """Why results are wrong, or "". `native` are those of the reference in the arguments' own precision: its rounding
+    widens what is allowed.
     """
     if len(results) != len(expected):
         return f"{len(results)} results where the reference gives {len(expected)}"
@@ -270,7 +270,7 @@ def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, n
             actual, wanted = result.given(), reference.exact("d")
             why = _core.mismatch(actual, wanted, allowed, what=result.place)
             if why and allowed and index < len(native) and native[index].shape == reference.shape:
-                limit = max(allowed, min(3 * _stray(native[index], reference), 0.5))
+                limit = _core.with_room_for_rounding(allowed, _stray(native[index], reference))
                 why = _core.mismatch(actual, wanted, limit, what=result.place)
         if why:
             return why

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin: the fixture and the mark `roofbench`, result files, and an exit status that gates."""
+"""The pytest plugin: the fixture and the mark `roofbench`, records, and an exit status that gates."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _XDIST = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("roofbench")
-    group.addoption("--roofbench-json", type=Path, metavar="FILE", help="result file, a row for each measured test")
+    group.addoption("--roofbench-journal", type=Path, metavar="FILE", help="record, a line for each measured test")
     group.addoption("--roofbench-gate", metavar="STORE", help="fail if slower than this history (roofbench[report])")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
     config.pluginmanager.register(Measured(config), "roofbench_measured")
-    out, store = config.getoption("--roofbench-json"), config.getoption("--roofbench-gate")
+    out, store = config.getoption("--roofbench-journal"), config.getoption("--roofbench-gate")
     if (out or store) and config.getoption("numprocesses", None):
         raise pytest.UsageError(_XDIST)
     if out and not out.resolve().parent.is_dir():
-        raise pytest.UsageError(f"--roofbench-json={out}: there is no such folder")
+        raise pytest.UsageError(f"--roofbench-journal={out}: there is no such folder")
     if store and not all(map(importlib.util.find_spec, ("roofreport", "sqlalchemy"))):
         raise pytest.UsageError("--roofbench-gate needs the reports: pip install 'roofbench[report]'")
 
@@ -97,21 +97,21 @@ class Measured:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        out, store = self._config.getoption("--roofbench-json"), self._config.getoption("--roofbench-gate")
+        out, store = self._config.getoption("--roofbench-journal"), self._config.getoption("--roofbench-gate")
         if not self._results or not (out or store):
             return
         with tempfile.TemporaryDirectory() as folder:
-            path = out or Path(folder) / "result.json"
+            path = out or Path(folder) / "record.jsonl"
             self._write(path)
             status = self._gate(path, store) if store else 0
         if status and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR if status == 2 else pytest.ExitCode.TESTS_FAILED
 
     def _write(self, path: Path) -> None:
-        from roofbench import _runner
+        from roofbench import _result, _runner
 
-        rows = [result.row(family_index=i) for i, result in enumerate(self._results.values())]
-        _runner.write_result(path, _runner.facts_of("pytest", self._config.rootpath), [], rows)
+        lines = [result.line() for result in self._results.values()]
+        _result.write_record(path, _runner.facts_of("pytest", self._config.rootpath), [], lines)
 
     def _gate(self, path: Path, store: str) -> int:
         from roofreport import cli

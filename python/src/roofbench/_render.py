@@ -16,7 +16,7 @@ def rate(per_second: float | None, unit: str) -> str:
 
 
 def share(fraction: float | None) -> str:
-    return _NOTHING if fraction is None else f"{100 * fraction:.{2 if fraction < 0.0995 else 1}f} %"
+    return _NOTHING if fraction is None else _core.human_share(fraction)
 
 
 def signed(fraction: float) -> str:
@@ -35,14 +35,12 @@ def figures(seconds: float, counters: Mapping[str, float], roof_name: str) -> di
     }
 
 
-_WIDTHS = {"time": 9, "FLOP/s": 13, "bytes/s": 10, "roof": 7, "+-ci": 7}
-
-
 def line(name: str, columns: Mapping[str, str], notes: Sequence[str], failure: str) -> str:
     """ "gemv/cache:warm    1.23 ms   27.3 GFLOP/s   54.6 GB/s  92.1 % of memory  +-0.80 %  noisy (ci)"."""
     if failure:
         return f"{name}  failed: {failure}"
-    cells = [columns[column].rjust(width) for column, width in _WIDTHS.items()]
+    widths = _core.figure_widths()
+    cells = [text.rjust(widths[column.removeprefix("+-")]) for column, text in columns.items()]
     return "  ".join([name, *cells[:-1], f"+-{cells[-1].strip()}", *([", ".join(notes)] if notes else [])])
 
 

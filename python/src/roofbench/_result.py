@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,19 +13,16 @@ from typing import Any
 from roofbench import _core, _render
 from roofbench._machine import context
 
-_FEWEST_SAMPLES = 6  # fewer do not bound a median at 95 %
-_NOISE = {
-    "ci": "the interval of the median is wider than 5 %",
-    "drift": "the medians of successive chunks of samples differ by more than 10 %",
-    "others": "other programs used more than 5 % of the processors' time",
-    "stolen": "the hypervisor took more than 5 % of the processors' time",
-}
-_FLAGS = {
-    "disturbed": "it ran above the roof measured with it, the probes of that roof disagree, or other programs took more"
-    " than half of the processors: no share is given",
-    "throttled": "the processors slowed themselves down for heat",
-    "launch_bound": "the host takes longer to start the work than the device to do it",
-}
+_FEWEST_SAMPLES = _core.fewest_for_interval
+_NOISE = _core.noise_reasons()
+_FLAGS = ("disturbed", "throttled", "launch_bound")
+
+
+@functools.cache
+def _meanings() -> dict[str, str]:
+    """Of counters, as the contract has them; those of a flag say what its 1 means."""
+    counters = json.loads(_core.contract())["counters"]
+    return {counter["name"]: str(counter["meaning"]).removeprefix("1: ") for counter in counters}
 
 
 def _verdict(name: str) -> property:
@@ -88,7 +86,7 @@ class Result:
             return {}
         noise, counters = self.measurement.get("noise", ()), self.counters
         found = {"noisy": "; ".join(map(_NOISE.__getitem__, noise))} if noise else {}
-        found |= {flag: why for flag, why in _FLAGS.items() if counters.get(flag, 0) > 0}
+        found |= {flag: _meanings()[flag] for flag in _FLAGS if counters.get(flag, 0) > 0}
         if len(self.samples) < _FEWEST_SAMPLES:
             found["few samples"] = f"{len(self.samples)} do not bound a median; give it more max_time"
         return found
@@ -105,43 +103,49 @@ class Result:
         doubts = self.verdicts | ({"note": "; ".join(self.notes)} if self.notes else {})
         return _render.table(self.name, self._columns(), doubts, self.failure)
 
-    # The contract of results.
+    # Records.
 
     def line(self, *, repetition: int = 0) -> dict[str, Any]:
-        """The line of a journal."""
+        """The row of this case in a record."""
         text = _core.unmeasured_line(self.name, self.axes, "failed", self.failure, repetition=repetition)
         line: dict[str, Any] = json.loads(text)
         if self.failure:
             return line | ({"samples_s": self.samples} if self.samples else {})
         return {**self.measurement, **line, "verdict": "measured"}
 
-    def row(self, *, repetition: int = 0, family_index: int = 0) -> dict[str, Any]:
-        """The row of a result file, as the program writes it."""
-        line = json.dumps(self.line(repetition=repetition))
-        parsed: dict[str, Any] = json.loads(_core.rows([line], self.axes, family_index=family_index)[0])
-        return parsed
-
     def json(self) -> str:
-        return json.dumps(self.row())
+        return json.dumps(self.line())
 
     def save(self, path: str | Path) -> None:
-        """Writes a result file of this case, for `tools/report` and `roofreport`."""
+        """Writes a record of this case, for `tools/report` and `roofreport`."""
         save([self], path)
 
 
 def save(results: Iterable[Result], path: str | Path) -> None:
-    """Writes results into one file, completely or not at all."""
-    from roofbench._runner import write_result
-
+    """Writes the record of these results into one file, completely or not at all."""
     counts: dict[str, int] = {}
     axes: dict[str, dict[str, Any]] = {}
-    rows = []
+    lines = []
     for result in results:
         repetition = counts[result.name] = counts.get(result.name, -1) + 1
         axes.setdefault(result.name.partition("/")[0], {}).update(result.axes)
-        rows.append(result.row(repetition=repetition, family_index=list(counts).index(result.name)))
-    # For readers of the file: an axis is not a counter.
+        lines.append(result.line(repetition=repetition))
     families = [
         {"name": name, "cache_default": "cold", "axes": [{"name": axis} for axis in own]} for name, own in axes.items()
     ]
-    write_result(Path(path), context(), families, rows)
+    write_record(Path(path), context(), families, lines)
+
+
+def contract_with(families: Sequence[Mapping[str, Any]]) -> str:
+    """What `tools/report` knows about the names in a record, as JSON."""
+    contract: dict[str, Any] = json.loads(_core.contract())
+    return json.dumps(contract | {"families": families})
+
+
+def write_record(
+    path: Path, facts: Mapping[str, str], families: Sequence[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raises OSError."""
+    text = _core.record_header(dict(facts), contract_with(families))
+    if why := _core.write_file(str(path), text + "".join(f"{json.dumps(line)}\n" for line in lines)):
+        raise OSError(why)

@@ -1,38 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m roofbench run FILE`: the cases of the families in a file, each in a process of its own that may crash,
-hang or exit; results and journals are those of the program (docs/unattended.md)."""
+hang or exit; records are those of the program (docs/unattended.md)."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.machinery
 import importlib.util
 import json
 import multiprocessing
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from multiprocessing import connection
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 import roofbench
-from roofbench import _core, _family
+from roofbench import _core, _family, _google_benchmark
 from roofbench._family import Planned, UsageError
+from roofbench._result import contract_with
 
 Line = dict[str, Any]  # of a journal
 
-OK, FAILED, REFUSED = 0, 1, 2
+OK, FAILED, REFUSED, SIGNALLED = 0, 1, 2, 128  # and the signal's number
 _LONGEST_REASON = 2000
 _SPAWN = multiprocessing.get_context("spawn")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,9 +40,8 @@ def say(text: str) -> None:
 
 
 def _printable(text: str) -> str:
-    """In a row as the program's: without control characters, and not endless."""
-    cut = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
-    return "".join(one if one.isprintable() else "\\n" if one == "\n" else "?" for one in cut)
+    """In a row, on one line."""
+    return _core.printable(text.replace("\n", "\\n"), _LONGEST_REASON)
 
 
 def load(path: Path) -> None:
@@ -64,26 +60,14 @@ def load(path: Path) -> None:
 # The process of a case.
 
 
-def _end_with(parent: int) -> None:
-    """The system ends this process when its parent ends, and takes it first when memory runs out."""
-    import ctypes
-
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(FAILED)
-    with suppress(OSError):
-        score = Path("/proc/self/oom_score_adj")
-        score.write_text(str(min(int(score.read_text()) + 100, 1000)))
-
-
 def _measured(job: Line) -> Line:
     """The line of the journal and the text for the console; or a verdict and its reason."""
     try:
         load(Path(job["file"]))
         one = next(one for one in _family.families() if one.name == job["family"])
-        case = one.case_at(job["point"])
-        named = {"name": one.name_of(job["point"]), "axes": one.texts_of(job["point"])}
+        point = one.point_at(job["point"])
+        case = one.case_at(point)
+        named = {"name": point.name, "axes": point.axes}
         result = roofbench.measure(case.fn, *case.args, **{**named, **job["options"], **case.options})
         return {"line": result.line(), "text": repr(result)}
     except _family.Skip as skip:
@@ -101,7 +85,8 @@ def run_case(job: Line, parent: int, answer: connection.Connection) -> NoReturn:
     """Runs a case in its process."""
     with suppress(OSError):
         os.setsid()  # Ctrl-C is the parent's; what the case starts ends with it
-    _end_with(parent)
+    if not _core.be_supervised_by(parent):
+        os._exit(FAILED)
     os.dup2(2, 1)  # the table is the parent's; whatever the file prints must not stand in it
     line = _measured(job)
     sys.stdout.flush()  # before the answer, upon which the parent ends this process
@@ -129,34 +114,27 @@ class Signals:
         self.received = self.received or number
 
 
-def _ending(status: int) -> str:
-    """The reason of a row whose process ended without an answer, in the program's words."""
-    if status >= 0:
-        return f"ended with exit status {status}"
-    if -status == signal.SIGKILL:
-        return "killed (SIGKILL), most likely by the system for memory"
-    known = -status in {one.value for one in signal.Signals}
-    return f"crashed ({signal.Signals(-status).name if known else f'signal {-status}'}, {signal.strsignal(-status)})"
-
-
-def answer_of(job: Line, limit: float, signals: Signals) -> Line | None:
+def answer_of(job: Line, seconds: float, signals: Signals) -> Line | None:
     """Runs the case in a process of its own; None: a signal ended the run meanwhile."""
-    late = _failure(f"not finished after {limit:g} s (--timeout)")
-    deadline = time.monotonic() + limit
+    limit = _core.CaseLimit(seconds)
     receive, send = _SPAWN.Pipe(duplex=False)
     process = _SPAWN.Process(target=run_case, args=(job, os.getpid(), send))
     process.start()
     assert process.pid is not None
     send.close()
     try:
-        ready = connection.wait([receive, signals.wake], limit)
-        if signals.received:
-            return None
-        found: Line = receive.recv() if ready else late
-        return found
+        while not limit.is_reached():
+            ready = connection.wait([receive, signals.wake], limit.next_call())
+            if signals.received:
+                return None
+            if ready:
+                found: Line = receive.recv()
+                return found
+        return _failure(limit.reason())
     except EOFError:
-        process.join(max(0.0, deadline - time.monotonic()))
-        return late if process.exitcode is None else _failure(_ending(process.exitcode))
+        while process.exitcode is None and not limit.is_reached():
+            process.join(limit.next_call())
+        return _failure(limit.reason() if process.exitcode is None else _core.describe_end(process.exitcode))
     finally:
         process.kill()
         with suppress(ProcessLookupError):
@@ -181,27 +159,6 @@ def facts_of(program: str, folder: Path) -> dict[str, str]:
     return context() | {"program": program} | ({"program_revision": found} if found else {})
 
 
-def contract_with(families: Sequence[Line]) -> Line:
-    contract: Line = json.loads(_core.contract())
-    return contract | {"families": families}
-
-
-def write_result(path: Path, facts: dict[str, str], families: Sequence[Line], rows: Sequence[Line]) -> None:
-    """Raises OSError."""
-    context = {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "host_name": socket.gethostname(),
-        "executable": "python -m roofbench",
-        "num_cpus": os.cpu_count() or 1,
-        "load_avg": list(os.getloadavg()),
-        **facts,
-        "contract": json.dumps(contract_with(families), ensure_ascii=False, separators=(",", ":")),
-    }
-    text = json.dumps({"context": context, "benchmarks": list(rows)}, indent=1, ensure_ascii=False)
-    if why := _core.write_file(str(path), f"{text}\n"):
-        raise OSError(why)
-
-
 @dataclass
 class Run:
     """The cases of one command line, and what became of them."""
@@ -213,39 +170,35 @@ class Run:
     before: Sequence[str] = ()  # lines of the journal from earlier processes
     is_whole: bool = True  # the journal
     signals: Signals = field(default_factory=Signals)
-    verdicts: list[str] = field(default_factory=list)
-    rows: list[Line] = field(default_factory=list)  # as the program makes them of its journal
+    lines: list[Line] = field(default_factory=list)  # of all processes
 
     def execute(self) -> None:
         recorded = {(line["name"], line["repetition"]): line for line in map(json.loads, self.before)}
         for index, one in enumerate(self.planned):
-            lines: list[Line] = []
             for repetition in range(self.args.repetitions):
-                line = recorded.get((one.name, repetition))
+                line = recorded.get((one.point.name, repetition))
                 if line is not None:
-                    print(f"{one.name}  {line['verdict']} before, from the journal")
+                    print(f"{one.point.name}  {line['verdict']} before, from the journal")
                 else:
                     if sys.stderr.isatty():
-                        place = f"[{index + 1}/{len(self.planned)}] {one.name}"
+                        place = f"[{index + 1}/{len(self.planned)}] {one.point.name}"
                         print(f"\r\x1b[K{place}\r", end="", file=sys.stderr, flush=True)
                     line = self._run(one, repetition)
-                lines += [line] if line else []
-            self.verdicts += [line["verdict"] for line in lines]
-            texts = [json.dumps(line) for line in lines]
-            self.rows += map(json.loads, _core.rows(texts, one.family.texts_of(one.point), family_index=index))
+                self.lines += [line] if line else []
 
     def _run(self, one: Planned, repetition: int) -> Line | None:
         if self.signals.received:
             return None
         options = {name: getattr(self.args, name) for name in OPTIONS if getattr(self.args, name) is not None}
-        job = {"file": str(self.args.file), "family": one.family.name, "point": one.point, "options": options}
-        answer = answer_of(job, self.args.timeout, self.signals)
+        job = {"file": str(self.args.file), "family": one.family.name, "options": options}
+        job["point"] = one.point.values
+        answer = answer_of(job, self.args.case_timeout, self.signals)
         if answer is None:
             return None
         if "line" not in answer:
-            texts = one.family.texts_of(one.point)
-            answer["line"] = json.loads(_core.unmeasured_line(one.name, texts, answer["verdict"], answer["reason"]))
-            answer["text"] = f"{one.name}  {answer['verdict']}: {answer['reason']}"
+            verdict, reason, name = answer["verdict"], answer["reason"], one.point.name
+            answer["line"] = json.loads(_core.unmeasured_line(name, one.point.axes, verdict, reason))
+            answer["text"] = f"{name}  {verdict}: {reason}"
         line: Line = answer["line"] | {"repetition": repetition}
         if self.journal and (why := self.journal.append(json.dumps(line))):
             say(f"{why}; --resume runs this case again")
@@ -291,10 +244,10 @@ def parser() -> argparse.ArgumentParser:
     add("file", type=Path, metavar="FILE", help="a Python file with @roofbench.family")
     add("--filter", "--benchmark_filter", default="", metavar="REGEX", help="cases to run; a leading - inverts it")
     add("--axis", action="append", default=[], metavar="[FAMILY.]NAME=V1,V2", help="replace values: n=256:4096:x2")
-    add("--json", "--benchmark_out", type=Path, metavar="OUT", help="the result file")
-    add("--journal", type=Path, metavar="FILE", help="a line for each finished case, at once")
-    add("--resume", action="store_true", help="continue the journal; with --json alone, the run that wrote OUT")
-    add("--timeout", "--case_timeout", type=_SECONDS, default=900.0, metavar="S", help="seconds of a case (900)")
+    add("--journal", type=Path, metavar="FILE", help="the record: a line for each finished case, at once")
+    add("--resume", action="store_true", help="continue the journal; with --benchmark_out alone, that of OUT's run")
+    add("--benchmark_out", type=Path, metavar="OUT", help="also Google Benchmark's JSON, for its compare.py")
+    add("--case_timeout", "--timeout", type=_SECONDS, default=900.0, metavar="S", help="seconds of a case (900)")
     add("--repetitions", "--benchmark_repetitions", type=_COUNT, default=1, metavar="N", help="processes of each case")
     add("--list", "--benchmark_list_tests", nargs="?", const="text", choices=("text", "true", "json"), help="the cases")
     add("--describe", choices=("json",), help="the contract: families, axes and counters")
@@ -310,27 +263,29 @@ def _marker(out: Path) -> Path:
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """And the flags without --resume. --resume --json=OUT takes the others from the run that left OUT unfinished."""
+    """And the flags without --resume. --resume --benchmark_out=OUT takes the others from the run that left OUT
+    unfinished."""
     args = parser().parse_args(arguments)
     flags = [one for one in arguments if one != "--resume"]
     if not args.resume or args.journal:
         return args, flags
-    if args.json is None:
-        raise UsageError("--resume needs the --journal to continue, or the --json of an unfinished run")
-    marker = _marker(args.json)
+    if args.benchmark_out is None:
+        raise UsageError("--resume needs --journal=FILE, which keeps the finished cases")
+    marker = _marker(args.benchmark_out)
     try:
         flags = marker.read_text().split("\0")[:-1]
     except OSError:
-        raise UsageError(f"--resume: there is no unfinished run of {args.json} ({marker} is missing)") from None
+        out = args.benchmark_out
+        raise UsageError(f"--resume: there is no unfinished run of {out} ({marker} is missing)") from None
     return parser().parse_args([*flags, "--resume"]), flags
 
 
 def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]:
     """Shared by the processes of one run."""
-    digest = hashlib.sha256(args.file.read_bytes() + sys.version.encode() + _core.git_revision.encode())
     chosen = {name: getattr(args, name) for name in ("filter", "axis", "repetitions", *OPTIONS)}
+    python = " ".join(sys.version.split())
     return {
-        "program": digest.hexdigest()[:16],
+        "program": f"{_core.hash_of_file(str(args.file))}, {_core.git_revision}, Python {python}",
         "device": ", ".join(facts[key] for key in ("device_kind", "device", "threads") if key in facts),
         "flags": " ".join(f"--{name}={value}" for name, value in chosen.items() if value),
     }
@@ -350,62 +305,59 @@ def run(arguments: Sequence[str]) -> int:
     known = _family.families()
     if not known:
         raise UsageError(f"{args.file}: declares no family; put @roofbench.family(n=[…]) above a function")
-    planned = _family.plan(known, [_family.Override.parse(text) for text in args.axis], args.filter)
-    chosen = [one.describe() for one in known if any(one is each.family for each in planned)]
     if args.describe:
-        print(json.dumps(contract_with([one.describe() for one in known]), indent=1, ensure_ascii=False))
+        print(json.dumps(json.loads(contract_with([one.describe() for one in known])), indent=1, ensure_ascii=False))
         return OK
     if args.list:
-        cases = [{"name": one.name, "axes": one.family.values_of(one.point)} for one in planned]
-        print(json.dumps(cases, indent=1) if args.list == "json" else "\n".join(one.name for one in planned))
+        print(_family.listed(known, args.axis, args.filter, args.list == "json"), end="")
         return OK
-    for flag, path in (("json", args.json), ("journal", args.journal)):
+    planned = _family.plan(known, args.axis, args.filter)
+    chosen = [one.describe() for one in known if any(one is each.family for each in planned)]
+    for flag, path in (("benchmark_out", args.benchmark_out), ("journal", args.journal)):
         if path and (path.is_dir() or not os.access(path.resolve().parent, os.W_OK)):
             raise UsageError(f"--{flag}={path} cannot be written: it is a directory, or in none that you may write to")
-    if args.json and args.journal and args.json.resolve() == args.journal.resolve():
-        raise UsageError(f"--json and --journal are the same file, {args.json}; choose another name")
+    if args.benchmark_out and args.journal and args.benchmark_out.resolve() == args.journal.resolve():
+        raise UsageError(f"--benchmark_out and --journal are the same file, {args.journal}; choose another name")
     facts = facts_of(args.file.name, args.file.resolve().parent)
     journal: _core.Journal | None = None
     lines: Sequence[str] = ()
     notes: Sequence[str] = ()
     if args.journal:
-        journal, contract = _core.Journal(), json.dumps(contract_with(chosen))
+        journal, contract = _core.Journal(), contract_with(chosen)
         try:
             opened = journal.open(str(args.journal), _identity(args, facts), facts, contract, resume=args.resume)
         except ValueError as error:
             raise UsageError(str(error)) from None
         facts, lines, notes = opened
-        if args.json:
-            _marker(args.json).write_text("".join(f"{flag}\0" for flag in flags))
+        if args.benchmark_out:
+            _marker(args.benchmark_out).write_text("".join(f"{flag}\0" for flag in flags))
     for note in notes:
         say(note)
     todo = Run(args, planned, facts, journal, lines)
     print(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads", flush=True)
     todo.execute()
-    return _finish(todo, chosen)
+    return _finish(todo)
 
 
-def _finish(todo: Run, chosen: Sequence[Line]) -> int:
-    """Writes what was measured, also after a signal, by which the process then ends."""
-    out, ending = todo.args.json, todo.signals.received
-    states = {one: todo.verdicts.count(one) for one in ("measured", "skipped", "failed") if one in todo.verdicts}
-    is_written = True
+def _finish(todo: Run) -> int:
+    """Writes what was measured, also after a signal."""
+    out, ending = todo.args.benchmark_out, todo.signals.received
+    verdicts = [line["verdict"] for line in todo.lines]
+    states = {one: verdicts.count(one) for one in ("measured", "skipped", "failed") if one in verdicts}
+    why = ""
     if out:
-        try:
-            write_result(out, todo.facts, chosen, todo.rows)
-        except OSError as error:
-            say(str(error))
-            is_written = False
-    written = [str(path) for path in (out if is_written else None, todo.args.journal) if path]
+        why = _core.write_file(str(out), _google_benchmark.document(todo.facts, todo.lines, todo.args.repetitions))
+        if why:
+            say(why)
+    written = [str(path) for path in (None if why else out, todo.args.journal) if path]
     counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "no case"
     print(f"{counts}{'; written: ' if written else ''}{', '.join(written)}", flush=True)
     if ending:
-        say(f"ended by signal {ending}; --resume continues" if todo.journal else f"ended by signal {ending}")
-        signal.signal(ending, signal.SIG_DFL)
-        os.kill(os.getpid(), ending)
+        say(f"interrupted by signal {ending}" + ("; --resume continues" if todo.journal else ""))
+        return SIGNALLED + ending
     if out and todo.journal:
         _marker(out).unlink(missing_ok=True)
-    return OK if is_written and todo.is_whole and "failed" not in states else FAILED
+    return OK if not why and todo.is_whole and "failed" not in states else FAILED
 
 
 def main() -> int:

@@ -57,7 +57,7 @@ def relative(logarithm: float) -> float:
 
 # Whether times fall into two groups with nothing between them, as where a program is in one of two states.
 #
-# lib/timing/split.h has the same rule.
+# lib/timing/statistics.h has the same rule.
 
 _FEWEST = 4
 _LEAST_GAP = 0.1  # of the value below it

@@ -46,9 +46,11 @@ struct AxisValue {
 };
 
 // 16_Mi elements are 16 · 2^20.
+// NOLINTBEGIN(google-runtime-int): the type that the language prescribes
 constexpr int64_t operator""_Ki(unsigned long long number) { return static_cast<int64_t>(number) << 10; }
 constexpr int64_t operator""_Mi(unsigned long long number) { return static_cast<int64_t>(number) << 20; }
 constexpr int64_t operator""_Gi(unsigned long long number) { return static_cast<int64_t>(number) << 30; }
+// NOLINTEND(google-runtime-int)
 
 class Point {
  public:
@@ -92,6 +94,10 @@ class Point {
 
 // All axes with their values, including defaults; an axis that follows another has that axis's value.
 AxisValues AxesOf(const Point& point);
+
+// The largest number on an axis: far above every size that fits in memory, and small enough that products of three
+// sizes do not overflow a double.
+inline constexpr double kLargestNumber = int64_t{1} << 40;
 
 // Whether `value` is allowed on the axis (of a family with these axes).
 bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/suite/point.h"
+#include "lib/cases/point.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/suite/plan.h"
+#include "lib/cases/point_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/suite/describe.h"
-#include "tests/suite/test_family.h"
+#include "tests/cases/small_grid.h"
 
 namespace roofbench {
 namespace {
@@ -16,20 +15,25 @@ using testing::HasSubstr;
 class PlanTest : public testing::Test {
  protected:
   std::vector<std::string> Names(const Selection& selection) {
-    const auto plan = MakePlan(families_, selection);
+    const auto plan = PlanPoints(Grids(), selection);
     std::vector<std::string> names;
     if (!plan.ok()) return {std::string(plan.status().message())};
-    for (const PlannedCase& planned : *plan) names.push_back(planned.name);
+    for (const PlannedPoint& planned : *plan) names.push_back(planned.name);
     return names;
   }
 
   std::string Error(const Selection& selection) {
-    const auto plan = MakePlan(families_, selection);
+    const auto plan = PlanPoints(Grids(), selection);
     return plan.ok() ? "no error" : std::string(plan.status().message());
   }
 
-  FakeDevice device_;
-  std::vector<Family> families_ = {TestFamily(device_, 1, "a"), TestFamily(device_, 1, "b")};
+  std::vector<const FamilyGrid*> Grids() const {
+    std::vector<const FamilyGrid*> grids;
+    for (const FamilyGrid& grid : grids_) grids.push_back(&grid);
+    return grids;
+  }
+
+  std::vector<FamilyGrid> grids_ = {SmallGrid("a"), SmallGrid("b")};
 };
 
 TEST_F(PlanTest, FilterIsSearchedAndCanBeTurnedRound) {
@@ -59,7 +63,7 @@ TEST_F(PlanTest, ManyPointsAreRefusedBeforeTheyAreMade) {
 
 // Other refusals are rows of tests/benchmarks/refusals_test.cc.
 TEST_F(PlanTest, AMistypedFilterIsAnsweredWithWhatItMayMean) {
-  families_.push_back(TestFamily(device_, 1, "matmul"));
+  grids_.push_back(SmallGrid("matmul"));
   Selection selection;
   for (const auto& [filter, meant] : {std::pair<const char*, const char*>{"^matmull/n:16", "'matmul' for 'matmull'"},
                                       {"matmul/impl:goood", "'impl:good' for 'impl:goood'"},
@@ -71,10 +75,28 @@ TEST_F(PlanTest, AMistypedFilterIsAnsweredWithWhatItMayMean) {
   EXPECT_THAT(Error(selection), testing::Not(HasSubstr("did you mean")));
 }
 
+TEST_F(PlanTest, AFilterWithoutAMatchSaysWhereToLook) {
+  Selection selection;
+  selection.filter = "none";
+  EXPECT_EQ(
+      Error(selection),
+      "--benchmark_filter=none matches no case of the quick suite; --benchmark_list_tests --suite=full lists all");
+  selection.searched = "file";
+  selection.listing = "--list";
+  EXPECT_EQ(Error(selection), "--benchmark_filter=none matches no case of the file; --list lists all");
+}
+
+TEST_F(PlanTest, ANameIsNotLongerThanResultsAllow) {
+  grids_ = {FamilyGrid({.name = "f",
+                        .axes = WithCacheAxis({{.name = "mode", .choices = {std::string(300, 'x')}}}, kCold),
+                        .grids = {{Suite::kQuick, {{"mode", {std::string(300, 'x')}}}}}})};
+  EXPECT_THAT(Error({}), HasSubstr("has more than 300 bytes; shorten the values"));
+}
+
 TEST_F(PlanTest, CasesAreListedWithEveryAxis) {
   Selection selection;
   selection.filter = "a/n:16";
-  const auto plan = MakePlan(families_, selection);
+  const auto plan = PlanPoints(Grids(), selection);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(ListCases(*plan, /*as_json=*/false), "a/n:16\n");
   const auto listed = nlohmann::json::parse(ListCases(*plan, /*as_json=*/true));

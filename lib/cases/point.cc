@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/suite/point.h"
+#include "lib/cases/point.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -31,10 +31,6 @@ bool AreChoices(const std::vector<std::string>& choices, std::string_view value)
 }
 
 constexpr std::string_view kDigits = "0123456789";
-// 2^40: far above every size that fits in memory, and small enough that products of three sizes do not overflow a
-// double.
-constexpr double kLargest = int64_t{1} << 40;
-
 // Digits with an optional decimal fraction: no sign, no exponent. Each number has exactly one spelling, because it
 // occurs in names.
 bool IsShortDecimal(std::string_view text) {
@@ -143,7 +139,7 @@ bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::st
   const bool is_spelled_well = IsShortDecimal(value) && (axis.fractions || value.find('.') == std::string_view::npos);
   if (!is_spelled_well) return false;
   double number = 0;
-  return absl::SimpleAtod(absl::string_view(value.data(), value.size()), &number) && number <= kLargest &&
+  return absl::SimpleAtod(absl::string_view(value.data(), value.size()), &number) && number <= kLargestNumber &&
          number >= (axis.fractions ? 0 : 1);
 }
 
