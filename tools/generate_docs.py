@@ -129,7 +129,7 @@ def families_lists(contract: Json) -> list[str]:
     if not shared:
         lines = []
     for family in contract["families"]:
-        lines += ["", f"### {family['name']}", "", *textwrap.wrap(prose(family["doc"]), WIDTH), ""]
+        lines += ["", f"## {family['name']}", "", *textwrap.wrap(prose(family["doc"]), WIDTH), ""]
         for axis in family["axes"]:
             if axis["role"] != "impl":
                 lines.append(axis_item(axis, shared))
@@ -145,7 +145,7 @@ def families_lists(contract: Json) -> list[str]:
 # Section, page and generator.
 SECTIONS: tuple[tuple[str, str, Callable[[Json], list[str]]], ...] = (
     ("counters", "docs/counters.md", counters_table),
-    ("families", "docs/cases.md", families_lists),
+    ("families", "docs/families.md", families_lists),
 )
 
 

@@ -67,8 +67,8 @@ def test_a_counter_is_a_row() -> None:
 def test_a_family_is_a_section_with_its_additions() -> None:
     lines = generate_docs.families_lists(CONTRACT)
     assert "- `dtype`: what tensors are stored in" in lines
-    assert lines[lines.index("### silu") :][:9] == [
-        "### silu",
+    assert lines[lines.index("## silu") :][:9] == [
+        "## silu",
         "",
         "y = silu(x)",
         "",
@@ -122,7 +122,7 @@ def test_unreadable_sources_are_errors(root: Path) -> None:
     missing = generate(root, f"--program={root / 'nothing'}")
     assert missing.returncode == 2
     assert "tools/setup" in missing.stderr
-    (root / "docs/cases.md").write_text("no markers\n")
+    (root / "docs/families.md").write_text("no markers\n")
     unmarked = generate(root, f"--contract={root / 'contract.json'}")
     assert unmarked.returncode == 2
     assert "generated: families" in unmarked.stderr
