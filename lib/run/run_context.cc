@@ -4,10 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
-#include <unistd.h>
 
-#include <array>
-#include <ctime>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +14,7 @@
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/hardware/machine_facts.h"
+#include "lib/results/start_facts.h"
 #include "lib/run/doctor.h"
 #include "roofbench_version.h"
 
@@ -45,20 +43,6 @@ std::string OneDnnVersion() {
 
 constexpr std::size_t kLongestCommand = 1000;  // readers of results limit the length of a fact
 
-// "2026-11-28T01:02:03+00:00", as Google Benchmark writes it in UTC.
-std::string Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%FT%T+00:00", &utc)};
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? Printable(name.data()) : "";
-}
-
 }  // namespace
 
 absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device) {
@@ -80,9 +64,8 @@ std::string VersionLine(const RunOptions& options) {
 }
 
 RunFacts RunContext(const RunOptions& options, const Device& device, const RoofOrigin& roofs) {
-  RunFacts context = {
-      {"started", Now()},
-      {"host_name", HostName()},
+  RunFacts context = StartFacts();
+  const RunFacts settings = {
       {"roofbench_version", ROOFBENCH_VERSION},
       {"roofbench_revision", ROOFBENCH_GIT_REVISION},
       {"build_type", ROOFBENCH_BUILD_TYPE},
@@ -97,6 +80,7 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
       {"suite", std::string(Name(options.suite))},
       {"check", options.check ? "on" : "off"},
   };
+  context.insert(context.end(), settings.begin(), settings.end());
   if (ProgramName() != kLibrary) {
     context.insert(context.begin(), {"program", ProgramName()});
     if (!options.program_revision.empty()) context.emplace_back("program_revision", options.program_revision);

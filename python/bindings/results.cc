@@ -17,6 +17,7 @@
 #include "lib/results/figure_columns.h"
 #include "lib/results/journal.h"
 #include "lib/results/journal_line.h"
+#include "lib/results/start_facts.h"
 #include "lib/timing/series.h"
 #include "lib/timing/statistics.h"
 #include "python/bindings/bindings.h"
@@ -103,6 +104,13 @@ void BindResults(nb::module_& core) {
       "record_header",
       [](const nb::dict& context, const std::string& contract) { return JournalHeader({}, AxesOf(context), contract); },
       "context"_a, "contract"_a, "The first line of a record that no run continues");
+  core.def(
+      "start_facts",
+      [] {
+        const RunFacts facts = StartFacts();
+        return std::map<std::string, std::string>(facts.begin(), facts.end());
+      },
+      "When and where a run began, for the header of its journal");
   core.def(
       "contract", [] { return ContractOf(nlohmann::ordered_json::array()).dump(); },
       "roofbench --describe=json without families");

@@ -36,7 +36,7 @@ class SuiteRunTest : public testing::Test {
   SuiteRunTest() {
     options_.program = "roofbench";
     options_.out = folder_ / "out.json";
-    for (const char* impl : {"good", "throws", "wrong"}) plan_.push_back(Planned(family_, {{"impl", impl}}));
+    for (const char* impl : {"good", "throws", "wrong"}) plan_.push_back(PlannedOf(family_, {{"impl", impl}}));
   }
 
   // The exit status of a process of the run; its output is appended to `console_`.
@@ -96,7 +96,7 @@ class RatedBusyDevice : public BusyDevice {
 
 class BusySuiteRunTest : public SuiteRunTest {
  protected:
-  BusySuiteRunTest() { plan_ = {Planned(busy_family_)}; }
+  BusySuiteRunTest() { plan_ = {PlannedOf(busy_family_)}; }
   Device& Machine() override { return busy_; }
 
   RatedBusyDevice busy_;
@@ -117,7 +117,7 @@ TEST_F(BusySuiteRunTest, ABusyMachineIsReportedOnceBeforeTheFirstCase) {
 TEST_F(SuiteRunTest, AQuietMachineIsNotReported) {
   options_.roofs = RoofSource::kMeasure;
   options_.repetitions = 2;
-  EXPECT_EQ(RunFromTheStart({Planned(family_)}), 0);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family_)}), 0);
   EXPECT_THAT(errors_, Not(HasSubstr("other programs")));
   EXPECT_THAT(console_, HasSubstr("\n1 case, 2 repetitions each, about 3 s\n"));
 }
@@ -163,8 +163,8 @@ TEST_F(SuiteRunTest, WritesTheTextsOfCases) {
     built.text = [n = at.Text("n")] { return "1,2," + n; };
     return built;
   });
-  const PlannedCase first = Planned(family, {{"cache", "warm"}, {"n", "32"}});
-  const PlannedCase second = Planned(family, {{"cache", "warm"}, {"n", "16"}});
+  const PlannedCase first = PlannedOf(family, {{"cache", "warm"}, {"n", "32"}});
+  const PlannedCase second = PlannedOf(family, {{"cache", "warm"}, {"n", "16"}});
   options_.tokens_out = folder_ / "tokens";
   EXPECT_EQ(RunFromTheStart({first}), 0);
   EXPECT_EQ(ReadText(options_.tokens_out), first.name + "\t1,2,32\n");
@@ -183,7 +183,7 @@ TEST_F(SuiteRunTest, TheConsoleMayHaveAggregatesAloneWhileFilesHaveAllRows) {
     return CaseOf(in.Randn({4}), [this, step = seconds[builds++]] { device_.fake_clock.Advance(step); });
   });
   options_.repetitions = 5;
-  EXPECT_EQ(RunFromTheStart({Planned(family, {{"cache", "warm"}})}), 0);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family, {{"cache", "warm"}})}), 0);
   EXPECT_EQ(RowsWritten().size(), 5 + 4);
   EXPECT_THAT(console_, HasSubstr("  n:16/cache:warm "));
   EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5 "));
@@ -224,7 +224,7 @@ TEST_F(SuiteRunTest, AWrongPredictionOfMemoryIsReported) {
   constexpr double kSeconds = 1e-2;  // slower than the roof
   const AxisValues large = {{"cache", "warm"}, {"n", std::to_string(kElements)}};
   const Family right = TestFamily(device_, kSeconds);
-  EXPECT_EQ(RunFromTheStart({Planned(right, large)}), 0);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(right, large)}), 0);
   EXPECT_THAT(console_, Not(HasSubstr("predicted"))) << "two vectors, as the formula says";
   const Family family = TestFamily(device_, kSeconds).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
     return CaseOf(in.Randn({kElements}), [this] {
@@ -232,7 +232,7 @@ TEST_F(SuiteRunTest, AWrongPredictionOfMemoryIsReported) {
       device_.fake_clock.Advance(kSeconds);
     });
   });
-  EXPECT_EQ(RunFromTheStart({Planned(family, large)}), 0);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family, large)}), 0);
   EXPECT_THAT(console_, HasSubstr("mem 5.50x predicted"));
 }
 
@@ -249,7 +249,7 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
     return CaseOf(in.Randn({4}), [this] { device_.fake_clock.Advance(1e-3); });
   });
   options_.repetitions = 3;
-  EXPECT_EQ(RunFromTheStart({Planned(family, {{"cache", "warm"}})}), 1);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family, {{"cache", "warm"}})}), 1);
   const nlohmann::json rows = RowsWritten();
   ASSERT_EQ(rows.size(), 3 + 4) << "aggregates of the two";
   EXPECT_EQ(rows[0].at("error_message"), "failed: not yet");
@@ -271,7 +271,7 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
 
 // The library's own keys, in its order.
 TEST_F(SuiteRunTest, JsonHasTheKeysOfGoogleBenchmark) {
-  EXPECT_EQ(RunFromTheStart({Planned(family_)}), 0);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family_)}), 0);
   const auto written = nlohmann::ordered_json::parse(ReadText(options_.out));
   std::vector<std::string> keys;
   for (const auto& [key, value] : written.at("benchmarks").at(0).items()) keys.push_back(key);
@@ -293,7 +293,7 @@ TEST_F(SuiteRunTest, CsvHasTheColumnsOfAllCases) {
       });
   options_.out_format = "csv";
   options_.library_flags = {"--benchmark_time_unit=ms"};
-  EXPECT_EQ(RunFromTheStart({Planned(family_), Planned(phased), Planned(family_, {{"impl", "wrong"}})}), 1);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family_), PlannedOf(phased), PlannedOf(family_, {{"impl", "wrong"}})}), 1);
   const std::vector<std::string> lines = absl::StrSplit(ReadText(options_.out), '\n');
   ASSERT_EQ(lines.size(), 5) << "the header first, and the last line has its end";
   EXPECT_THAT(lines[0], testing::StartsWith("name,iterations,real_time,cpu_time,time_unit,bytes_per_second,"
@@ -307,7 +307,7 @@ TEST_F(SuiteRunTest, CsvHasTheColumnsOfAllCases) {
 
 TEST_F(SuiteRunTest, AFileMayHaveTheFormatOfTheLibrarysConsole) {
   options_.out_format = "console";
-  EXPECT_EQ(RunFromTheStart({Planned(family_)}), 0);
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family_)}), 0);
   EXPECT_THAT(ReadText(options_.out), testing::ContainsRegex("Benchmark +Time +CPU +Iterations"));
   EXPECT_THAT(ReadText(options_.out), testing::ContainsRegex("test/n:16 +1000 us"));
 }

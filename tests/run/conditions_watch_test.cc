@@ -91,7 +91,7 @@ std::pair<Outcome, int> RunHot(int hot) {
       if (device.pauses < hot) ++device.conditions.throttle_events;
     });
   });
-  Outcome outcome = Session(options, device, {Planned(family)}, nullptr).Run(0);
+  Outcome outcome = Session(options, device, {PlannedOf(family)}, nullptr).Run(0);
   return {std::move(outcome), device.pauses};
 }
 

@@ -81,7 +81,7 @@ class GpuDeviceTest : public testing::Test {
   }
 
   Outcome Run(Device& device, const Family& family, const std::string& impl = "eager") {
-    return Session(options_, device, {Planned(family, {{"impl", impl}})}, nullptr).Run(0);
+    return Session(options_, device, {PlannedOf(family, {{"impl", impl}})}, nullptr).Run(0);
   }
 
   static std::map<std::string, double> Counters(const Outcome& outcome) {
@@ -179,7 +179,7 @@ class ColdCase : public GpuDeviceTest {
       displaced_ += static_cast<double>(pass.bytes);
       machine_.Launch(static_cast<double>(pass.bytes) / 1e12);
     };
-    const Outcome outcome = Session(options_, device, {Planned(family)}, nullptr).Run(0);
+    const Outcome outcome = Session(options_, device, {PlannedOf(family)}, nullptr).Run(0);
     copies_ = copies;
     return outcome;
   }
@@ -294,7 +294,7 @@ TEST_F(GpuDeviceTest, CasesOnALostDeviceFailOneByOne) {
   gpu_->fault_stays = true;
   gpu_->memory_fault = gpu_->fault;
   const Family family = TwoPhases(20e-6);
-  Session session(options_, *device, {Planned(family)}, nullptr);
+  Session session(options_, *device, {PlannedOf(family)}, nullptr);
   for (int repetition = 0; repetition < 2; ++repetition) {
     const Outcome& outcome = session.Run(0);
     EXPECT_EQ(outcome.verdict, Verdict::kFailed);
@@ -421,7 +421,7 @@ TEST_F(GpuDeviceTest, UnverifiedKernelsAreInNoRunUnlessAskedFor) {
   FakeDevice cpu;
   const Implementation stream = {.name = "stream", .on_cpu = true, .on_gpu = true, .kernels = {"CopyStream"}};
   const Family family = TwoPhases(1e-6);
-  const Point point = Planned(family).point;
+  const Point point = PlannedOf(family).point;
   const Implementation eager = {.name = "eager", .on_cpu = true, .on_gpu = true};
   EXPECT_EQ(CheckVerified(stream, point, *device).code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(CheckVerified(stream, point, *device).message()), HasSubstr("CopyStream"));

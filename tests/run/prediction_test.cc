@@ -179,7 +179,7 @@ class BusyMachineTest : public testing::Test {
                                const double seconds = processor_seconds_ * at.Number("n") / kElements;
                                return CaseOf(at::Tensor(), [this, seconds] { Step(seconds); });
                              });
-  const PlannedCase planned_ = Planned(family_);
+  const PlannedCase planned_ = PlannedOf(family_);
 };
 
 TEST_F(BusyMachineTest, AdmitsWhatIsShortOnAQuietOne) {

@@ -65,7 +65,7 @@ TEST(Progress, LongStepsAreExpectedToTakeLong) {
   FakeDevice device;
   device.peaks.read = device.peaks.copy = 1e3;  // bytes/s
   const Family family = TestFamily(device, 1e-3);
-  const std::vector<PlannedCase> plan = {Planned(family, {{"n", "16"}}), Planned(family, {{"n", "100000"}})};
+  const std::vector<PlannedCase> plan = {PlannedOf(family, {{"n", "16"}}), PlannedOf(family, {{"n", "100000"}})};
   RunOptions options;
   options.sampling.max_time = 0.4;
   const std::vector<double> seconds = ExpectedSeconds(plan, options, device.peaks);

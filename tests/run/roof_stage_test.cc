@@ -72,7 +72,7 @@ class RoofStageTest : public testing::Test {
     MeasuringDevice device;
     device.others = others_;
     device.thread_count = threads_;
-    RoofOrigin origin = PrepareRoofs(options, {Planned(family)}, device);
+    RoofOrigin origin = PrepareRoofs(options, {PlannedOf(family)}, device);
     needed_ = device.calibrated;
     return {device.measured, std::move(origin)};
   }

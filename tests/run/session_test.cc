@@ -45,7 +45,7 @@ class SessionTest : public testing::Test {
   SessionTest() { options_.reference = "a100-sxm4-40gb"; }
 
   static PlannedCase At(const Family& family, const std::string& impl = "good", const std::string& n = "64") {
-    return Planned(family, {{"impl", impl}, {"n", n}});
+    return PlannedOf(family, {{"impl", impl}, {"n", n}});
   }
 
   // The outcome of one case in a session of its own.
@@ -157,7 +157,7 @@ TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
 TEST_F(SessionTest, AWarmCaseFarAboveItsCacheIsAnError) {
   const auto run_for = [&](double seconds) {
     const Family family = TestFamily(device_, seconds);
-    return Run(Planned(family, {{"impl", "good"}, {"n", "64"}, {"cache", "warm"}}));
+    return Run(PlannedOf(family, {{"impl", "good"}, {"n", "64"}, {"cache", "warm"}}));
   };
   const Outcome above = run_for(0.4e-6);  // 1.3 of the roof
   EXPECT_EQ(above.verdict, Verdict::kMeasured) << above.reason;
@@ -303,7 +303,7 @@ TEST_F(SessionTest, ASetWarmupLosesNeitherPeakMemoryNorItsSnapshot) {
       built.warmup_iters = warmup;
       return built;
     });
-    const Outcome outcome = Run(Planned(family, {{"cache", "warm"}}));
+    const Outcome outcome = Run(PlannedOf(family, {{"cache", "warm"}}));
     ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
     EXPECT_EQ(outcome.samples.warmup_steps, warmup);
     EXPECT_EQ(watched_steps[1], 0) << "recording slows a step down";
@@ -322,7 +322,7 @@ TEST_F(SessionTest, SamplesOutliveAFailureToMeasureMemory) {
     built.warmup_iters = 1;
     return built;
   });
-  Session session(options_, device_, {Planned(family)}, nullptr);
+  Session session(options_, device_, {PlannedOf(family)}, nullptr);
   std::string lost;
   session.OnLostProfile([&](const absl::Status& status) { lost = std::string(status.message()); });
   const Outcome& outcome = session.Run(0);
@@ -367,7 +367,7 @@ TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {
                              ++built;
                              return Case{};
                            });
-  const Outcome outcome = Run(Planned(named));
+  const Outcome outcome = Run(PlannedOf(named));
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
   EXPECT_THAT(outcome.reason, HasSubstr("predicted to take 128 s"));
   EXPECT_EQ(built, 0) << "nothing as large is built to find out";
@@ -391,7 +391,7 @@ TEST_F(SessionTest, SharedOperandsCountInThePeakOfEachCase) {
   });
   // Large enough that a pilot run must find out how long it takes; and small. Warm: one copy.
   std::vector<PlannedCase> plan;
-  for (const char* n : {"100000000", "64", "64"}) plan.push_back(Planned(family, {{"n", n}, {"cache", "warm"}}));
+  for (const char* n : {"100000000", "64", "64"}) plan.push_back(PlannedOf(family, {{"n", n}, {"cache", "warm"}}));
   Session session(options_, device_, plan, nullptr);
   for (const std::size_t i : {0, 1, 2}) {
     const int before = builds;
@@ -412,7 +412,7 @@ TEST_F(SessionTest, ColdCasesRotateOverSixteenLastLevelCaches) {
   Run(At(family, "good", "4096"));  // 16 KiB a copy
   EXPECT_EQ(builds, 16 * 64 / 16);
   builds = 0;
-  Run(Planned(family, {{"n", "4096"}, {"cache", "warm"}}));
+  Run(PlannedOf(family, {{"n", "4096"}, {"cache", "warm"}}));
   EXPECT_EQ(builds, 1);
 }
 
@@ -432,7 +432,7 @@ TEST_F(SessionTest, ColdCasesEvictTheirOperands) {
   });
   const auto bytes = [&](const std::string& cache) {
     const absl::StatusOr<BuiltCase> built =
-        BuildCase(Planned(family, {{"n", "4096"}, {"cache", cache}}), options_, device_);
+        BuildCase(PlannedOf(family, {{"n", "4096"}, {"cache", cache}}), options_, device_);
     std::size_t sum = 0;
     for (const hardware::MemoryRange& range : built->operands) sum += range.bytes;
     return sum;

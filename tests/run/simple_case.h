@@ -21,7 +21,7 @@ inline Case CaseOf(const at::Tensor& x, CaseStep step, std::vector<std::string> 
 }
 
 // The first point of the quick suite, with these axes changed.
-inline PlannedCase Planned(const Family& family, const AxisValues& axes = {}) {
+inline PlannedCase PlannedOf(const Family& family, const AxisValues& axes = {}) {
   Point point = family.Points(Suite::kQuick)[0];
   for (const auto& [axis, value] : axes) point = point.With(axis, value);
   std::string name = point.Name();

@@ -43,8 +43,8 @@ def _products() -> Iterator[tuple[str, str, Callable[[], object]]]:
 
 
 def context() -> dict[str, str]:
-    """The facts of a result: versions, device, threads and what the machine is."""
-    facts = {**machine().context(), "python_version": ".".join(map(str, sys.version_info[:3]))}
+    """The facts of a result: when and where it began, versions, device, threads and what the machine is."""
+    facts = {**_core.start_facts(), **machine().context(), "python_version": ".".join(map(str, sys.version_info[:3]))}
     if torch() is not None:
         facts["torch_version"] = str(torch().__version__)
     return facts
