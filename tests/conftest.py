@@ -19,10 +19,6 @@ from playwright.sync_api import Browser
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What the tests ask is not whether the processor has arithmetic for a precision.
-if "avx512_bf16" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
-    os.environ["BENCHMARK_SLOW_PRECISIONS"] = "true"
-
 # pytest-xdist sets it for its workers, and programs fit their tables to it.
 os.environ.pop("COLUMNS", None)
 

@@ -25,6 +25,9 @@ bool SaysNoMemory(const std::string& what) {
                      [&](std::string_view text) { return what.find(text) != std::string::npos; });
 }
 
+// LibTorch's refusal of a precision that its oneDNN has no kernels for on this processor.
+bool SaysNoProcessor(const std::string& what) { return what.find("needs the cpu support") != std::string::npos; }
+
 }  // namespace
 
 absl::Status StatusOfThrown(const std::exception& error) {
@@ -35,6 +38,7 @@ absl::Status StatusOfThrown(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || SaysNoMemory(what)) {
     return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", what));
   }
+  if (SaysNoProcessor(what)) return absl::UnimplementedError(what);
   return absl::InternalError(what);
 }
 

@@ -16,8 +16,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # A test of memory, files or names can skip the roofs: added to every small run, so that it does not measure them. A
 # test of roofs adds WITH_ROOFS after it.
-NO_ROOFS = ("--roofs=off",)
-WITH_ROOFS = ("--roofs=measure",)
+# What these tests ask is not whether the processor has arithmetic for a precision: both run all of them.
+NO_ROOFS = ("--roofs=off", "--slow_precisions")
+WITH_ROOFS = ("--roofs=measure", "--slow_precisions")
 
 # One measured step, for a test of anything but the time.
 QUICKLY = ("--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")

@@ -25,6 +25,11 @@ TEST(StatusOfThrown, AllocatorMessagesMeanExhaustedMemory) {
             absl::ResourceExhaustedError("out of memory: DefaultCPUAllocator: can't allocate memory: you tried"));
 }
 
+TEST(StatusOfThrown, AProcessorWithoutKernelsIsUnsupported) {
+  constexpr char kSaid[] = "mkldnn_reorder_linear_weight: bf16 path needs the cpu support avx_ne_convert or avx512bw";
+  EXPECT_EQ(Caught(std::runtime_error(kSaid)), absl::UnimplementedError(kSaid));
+}
+
 TEST(StatusOfThrown, AnyOtherExceptionIsOneLine) {
   EXPECT_EQ(Caught(std::logic_error("one\ntwo")), absl::InternalError("one"));
   EXPECT_EQ(Caught(1), absl::InternalError("threw something other than a std::exception"));
