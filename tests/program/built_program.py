@@ -23,9 +23,11 @@ WITH_ROOFS = ("--roofs=measure", "--slow_precisions")
 # One measured step, for a test of anything but the time.
 QUICKLY = ("--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 
+HAS_BF16 = any(flag in Path("/proc/cpuinfo").read_text(encoding="utf-8") for flag in ("avx512_bf16", "amx_bf16"))
+
 # Four small cases, five samples each after one step: the shape of the output and not the figures are of interest.
 TINY = (
-    "--benchmark_filter=matmul/impl:eager/dtype:(fp32|bf16)",
+    "--benchmark_filter=matmul/impl:(eager|onednn)/dtype:fp32",
     "--suite=quick",
     "--axis=matmul.m=n",
     "--axis=matmul.k=n",
