@@ -21,8 +21,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "lib/device/cpu_device.h"
 #include "lib/cli/main.h"
+#include "lib/device/cpu_device.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "tests/base/temp_folder.h"
 #include "tests/benchmarks/every_case.h"

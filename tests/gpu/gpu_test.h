@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "lib/cli/options.h"
 #include "lib/device/device.h"
 #include "lib/device/gpu.h"
-#include "lib/cli/options.h"
 
 namespace roofbench {
 

@@ -73,7 +73,10 @@ SMALLER = (
     (r"^\S*roofbench .*\^decode_attention", "--axis=decode_attention.keys=256"),
     (r"^\S*roofbench .*\^generate/model", "--axis=generate.model=tiny_llama"),
     (r"^\S*roofbench .*\|prefill\)", "--axis=prefill.model=tiny_llama"),
-    (r"^\S*roofbench .*decode\.batch=", "--axis=decode.batch=1,2,4 --axis=decode.depth=16 --check=off"),
+    (
+        r"^\S*roofbench .*decode\.batch=",
+        "--axis=decode.batch=1,2,4 --axis=decode.depth=16 --check=off --slow_precisions",
+    ),
     (r"^tools/report abba", "--pairs=2 --max-time=0.01 --budget=60min"),  # a busy machine needs more than it says
     (r"^tools/report (abba|spread --run)", "--flag=--axis=softmax.rows=64"),
     (r"^tools/report spread --run", "--flag=--benchmark_min_time=3x"),

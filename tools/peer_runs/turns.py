@@ -183,6 +183,7 @@ def measure_case(
             "benchmark_filter": f"^{case}$",
             "warmup_iters": WARMUPS,
             "check": "off",  # the tests have checked the case
+            "slow_precisions": "true",  # peers run them, too
             "journal": journal,
             **flags,
         }
