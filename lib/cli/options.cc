@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
