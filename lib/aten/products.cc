@@ -42,8 +42,8 @@ at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weig
   const int64_t bytes = kernels::PanelBytes(x.size(0), kernels::TileSteps(row_bytes));
   if (!packed_.defined() || packed_.numel() < bytes) packed_ = at::empty({bytes}, at::kByte);
   auto* const packed = static_cast<std::byte*>(packed_.mutable_data_ptr());
-  kernels::PackTileColumns(static_cast<const std::byte*>(rows.const_data_ptr()), x.size(0), row_bytes, packed,
-                           parallel_for);
+  kernels::PackTileColumns(static_cast<const std::byte*>(rows.const_data_ptr()), x.size(0), row_bytes, row_bytes,
+                           packed, parallel_for);
   at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
   tiles_->run({.x = packed,
                .w = Elements<kernels::Bf16>(w),

@@ -47,7 +47,7 @@ std::function<void()> ByTiles(Matmul& o, Inputs& in) {
   const int64_t row_bytes = k * static_cast<int64_t>(sizeof(X));
   const at::Tensor panels = in.Keep([&](at::Generator&) {
     at::Tensor packed = at::empty({kernels::PanelBytes(n, kernels::TileSteps(row_bytes))}, at::kByte);
-    kernels::PackTileColumns(static_cast<const std::byte*>(o.b.const_data_ptr()), n, row_bytes,
+    kernels::PackTileColumns(static_cast<const std::byte*>(o.b.const_data_ptr()), n, row_bytes, row_bytes,
                              static_cast<std::byte*>(packed.mutable_data_ptr()), kernels::ThreadPool(threads));
     return packed;
   });

@@ -138,10 +138,11 @@ struct TileSums {
 };
 
 // Adds the products of kOfX tiles of x and kOfY of y (1 or 2 each) over all steps to their sums: to the previous ones
-// if `add`, to zeros otherwise.
+// if `add`, to zeros otherwise. `kept`: where the tiles of x are copied to, step after step, for the next products with
+// them; nullptr: nowhere.
 template <typename Tiles, TileProduct kProduct, int kOfX, int kOfY>
 void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int64_t steps, bool add,
-                   const TileSums& sums) {
+                   const TileSums& sums, std::byte* kept = nullptr) {
   const auto each_sum = [&](const auto& function) {
     function(std::integral_constant<int, 0>(), sums.data);
     if constexpr (kOfY == 2) function(std::integral_constant<int, 1>(), sums.data + sums.second_of_y);
@@ -161,6 +162,7 @@ void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int
   const std::byte* of_y = y.data;
   for (int64_t step = 0; step < steps; ++step, of_x += x.step, of_y += y.step) {
     tiles.template Load<4>(of_x, x.row);
+    if (kept != nullptr) tiles.template Store<4>(kept, kTileRowBytes);
     tiles.template Load<6>(of_y, y.row);
     tiles.template MultiplyAdd<kProduct, 0, 4, 6>();
     if constexpr (kOfY == 2) {
@@ -169,9 +171,11 @@ void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int
     }
     if constexpr (kOfX == 2) {
       tiles.template Load<5>(of_x + x.second, x.row);
+      if (kept != nullptr) tiles.template Store<5>(kept + kTileBytes, kTileRowBytes);
       tiles.template MultiplyAdd<kProduct, 2, 5, 6>();
       if constexpr (kOfY == 2) tiles.template MultiplyAdd<kProduct, 3, 5, 7>();
     }
+    if (kept != nullptr) kept += kOfX * kTileBytes;
   }
   each_sum([&](auto tile, std::byte* to) { tiles.template Store<tile>(to, sums.row); });
 }

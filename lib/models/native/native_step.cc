@@ -131,7 +131,7 @@ const kernels::Int8Activations& RegionProducts<T>::Prepare(const Worker& worker,
     }
     if (TakesTiles(work)) {
       kernels::PackTileColumns(reinterpret_cast<const std::byte*>(work.x), work.m, matrix.columns * int64_t{sizeof(T)},
-                               own.Packed(), kernels::SerialFor());
+                               matrix.columns * int64_t{sizeof(T)}, own.Packed(), kernels::SerialFor());
       if (worker.index() == 0) ++tile_products_;
     }
   }

@@ -52,7 +52,9 @@ struct Int4Variant {
 constexpr int64_t kTogether = 4;  // adjacent columns of a row
 // From this many rows of x on, tiles are unpacked to memory: one broadcast of x then serves both tiles, which saves
 // more than the unpacking costs (quarter of Llama-3.2-1B, two-core EPYC, 2026-11-23: 16 rows 16 against 22 ms, 32 rows
-// 33 against 36, prompts of 64 and more 83 against 53).
+// 33 against 36, prompts of 64 and more 83 against 53). Tiles, which multiply what is unpacked, gain from about as many
+// (4096 x 4096, two cores of a Xeon with tiles, 2026-11-28: 8 rows 0.87 by tiles against 0.51 ms, 16 rows 0.97 against
+// 0.95, 32 rows 1.4 against 2.1).
 constexpr int64_t kManyRows = 24;
 
 // Rows of x whose groups are summed by tiles at a time.
@@ -322,7 +324,7 @@ void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
   const Int8Activations& x = *work.activations;
   if (x.group() != weight.group) throw std::logic_error("activations were not summed by the groups of the int4 weight");
   const Int4Variant<Y>& variant = BestVariant<kVariants<Y>>();
-  const bool unpacks = variant.unpack != nullptr && x.m() >= (sum != nullptr ? kLeastTileLinearRows : kManyRows);
+  const bool unpacks = variant.unpack != nullptr && x.m() >= kManyRows;
   const int64_t groups = weight.k / weight.group;
   Int4Block<Y> block{.k = weight.k,
                      .group = weight.group,

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lib/kernels/operators/products/int8_variant.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/tile.h"
 
 namespace roofbench::kernels {
@@ -41,6 +42,10 @@ void Int8Activations::Resize(int64_t m, int64_t k) {
   stride_ = RoundUp(k, kLineBytes) + kLineBytes;
   const int64_t rows = m < kLeastTileLinearRows ? m : RoundUp(m, kTileRows);  // tiles of int4 weights read whole ones
   if (Size(rows * stride_ / kLineBytes) > lines_.size()) lines_.resize(Size(rows * stride_ / kLineBytes));
+  if (BestInt8Variant().by_tiles != nullptr && m >= kLeastTileLinearRows) {
+    const std::size_t lines = Size(PanelBytes(m, TileSteps(k)) / kLineBytes);
+    if (lines > tile_columns_.size()) tile_columns_.resize(lines);
+  }
   if (Size(m) > row_max_.size()) row_max_.resize(Size(m));
   if (Size(m) > sums_.size()) sums_.resize(Size(m));
   if (Size(k) > is_outlier_.size()) is_outlier_.resize(Size(k));
@@ -114,6 +119,10 @@ void Int8Activations::Quantize(const Bf16* x, const ParallelFor& parallel_for, i
       }
     }
   });
+  if (variant.by_tiles != nullptr && m_ >= kLeastTileLinearRows && group == 0) {
+    PackTileColumns(reinterpret_cast<const std::byte*>(row(0)), m_, stride_, k_, tile_columns_.data()->values,
+                    parallel_for);
+  }
 }
 
 }  // namespace roofbench::kernels

@@ -3,6 +3,7 @@
 // result does not depend on the other rows, unless columns with outliers are left out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -41,7 +42,10 @@ class Int8Activations {
   int64_t stride() const { return stride_; }
   const int8_t* row(int64_t row) const { return lines_.data()->values + row * stride_; }  // zeros from k to stride
   const float* row_max() const { return row_max_.data(); }                                // [m]: SCA
-  const int32_t* sums() const { return sums_.data(); }                                    // [m]: of a row
+  // The rows as the columns of tiles (PackTileColumns), where the processor has some and m is kLeastTileLinearRows or
+  // more, unless groups are summed.
+  const std::byte* tile_columns() const { return tile_columns_.data()->values; }
+  const int32_t* sums() const { return sums_.data(); }  // [m]: of a row
   int64_t group() const { return group_; }
   const float* group_sums() const { return group_sums_.data(); }  // [m, k / group], exact
   // Columns with an outlier in any row, ascending, and x in them: [m, as many].
@@ -61,6 +65,7 @@ class Int8Activations {
   int64_t group_ = 0;
   float threshold_ = 0;
   std::vector<Line<int8_t>> lines_;
+  std::vector<Line<std::byte>> tile_columns_;
   std::vector<float> row_max_;
   std::vector<int32_t> sums_;
   std::vector<float> group_sums_;

@@ -2,6 +2,7 @@
 // The interface of products with 8-bit activations to an instruction set.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -15,6 +16,8 @@ namespace roofbench::kernels {
 // Rows of a weight whose products with few rows of x are computed before they are dequantized: kInt8PanelRows where
 // there are many.
 inline constexpr int64_t kInt8BlockRows = 64;
+// Where tiles multiply many rows, as many stay in an L2 for all of them.
+inline constexpr int64_t kInt8TileBlockRows = 256;
 // As many make the streams of a single row's product long, unless outliers are gathered.
 inline constexpr int64_t kInt8LongBlockRows = 1024;
 
@@ -26,7 +29,8 @@ struct Int8Block {
   int64_t k = 0;
   const int8_t* x = nullptr;  // [m, stride], zeros from k to a multiple of 64
   int64_t stride = 0;
-  const int32_t* sums = nullptr;  // [m]: of the rows of x
+  const int32_t* sums = nullptr;            // [m]: of the rows of x
+  const std::byte* tile_columns = nullptr;  // x as the columns of tiles (PackTileColumns)
   int64_t m = 0;
   int32_t* products = nullptr;
   int64_t width = 0;
@@ -48,6 +52,7 @@ struct Int8Variant {
   // Null where many rows of x are treated as few. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
   void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) = nullptr;
   void (*many_rows)(const Int8Block& block) = nullptr;
+  void (*by_tiles)(const Int8Block& block) = nullptr;  // from kLeastTileLinearRows rows of x on; null: without tiles
 };
 
 const Int8Variant& BestInt8Variant();

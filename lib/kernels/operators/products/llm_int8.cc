@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/kernels/operators/products/int8_variant.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/dispatch.h"
 #include "lib/kernels/simd/tile.h"
 
@@ -196,6 +197,8 @@ namespace {
 constexpr int64_t kManyRows = 16;
 // Rows of x whose products with a panel stay in a first-level cache until they are dequantized.
 constexpr int64_t kRowsAtOnce = 96;
+// By tiles: whole panels, and as many as meet a slab of the weight at a time.
+constexpr int64_t kTileRowsAtOnce = TileBlocks::kMostPanels * kPanelRows;
 HWY_EXPORT(Variant);
 ROOFBENCH_HIGHWAY_DISPATCHES(Dequantize, Int8Dequantized)
 
@@ -243,12 +246,14 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const LlmInt8Weight& weight = work.weight;
   const Int8Activations& x = *work.activations;
   const Int8Variant& variant = BestInt8Variant();
-  const bool packs = variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
+  const bool by_tiles = variant.by_tiles != nullptr && x.m() >= kLeastTileLinearRows;
+  const bool packs = !by_tiles && variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
   const bool gathers = x.outlier_groups().first.empty();
   const auto gathered = gathers ? static_cast<int64_t>(x.outliers().size()) : 0;
   const int64_t few_rows = x.m() == 1 && gathered == 0 ? kInt8LongBlockRows : kInt8BlockRows;
-  const int64_t width = packs ? kInt8PanelRows : few_rows;
-  const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
+  const int64_t width = by_tiles ? kInt8TileBlockRows : packs ? kInt8PanelRows : few_rows;
+  const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), by_tiles ? kTileRowsAtOnce : kRowsAtOnce);
+  const auto multiply = by_tiles ? variant.by_tiles : packs ? variant.many_rows : variant.few_rows;
   Scratch& scratch = t_scratch;
   if (packs) scratch.panel.resize(Size(kInt8PanelRows * RoundUp(weight.k, kLineBytes) / kLineBytes));
   scratch.products.resize(Size(at_once * width));
@@ -270,9 +275,10 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
     for (int64_t row = 0; row < x.m(); row += at_once) {
       block.x = x.row(row);
       block.sums = x.sums() + row;
+      if (by_tiles) block.tile_columns = x.tile_columns() + PanelBytes(row, TileSteps(weight.k));
       block.m = std::min(at_once, x.m() - row);
       block.outlier_x = x.outlier_groups().x.data();  // few rows are all taken at once
-      (packs ? variant.many_rows : variant.few_rows)(block);
+      multiply(block);
       // The product has brought the rows of the weight into a cache.
       if (row == 0 && gathered > 0) GatherOutliers(weight, x.outliers(), first, count, width, scratch.outlier_w);
       Dequantize(Int8Dequantized<Y>{.products = block.products,

@@ -211,20 +211,6 @@ void ManyRows(const Int8Block& block) {
   InGroups(block, std::size(kByCount), kByCount);
 }
 
-void FewRowsByTiles(const Int8Block& block) {
-  block.m < kLeastTileLinearRows ? FewRows(block) : MultiplyFewRowsByTiles<HardwareTiles>(block);
-}
-
-void ManyRowsByTiles(const Int8Block& block) {
-  const int64_t done = MultiplyByTiles<HardwareTiles>(block);
-  Int8Block rest = block;
-  rest.x += done * block.stride;
-  rest.sums += done;
-  rest.m -= done;
-  rest.products += done * block.width;
-  if (rest.m > 0) ManyRows(rest);
-}
-
 }  // namespace
 
 const Int8Variant& Avx512Int8Variant() {
@@ -240,8 +226,7 @@ const Int8Variant& Avx512Int8Variant() {
 const Int8Variant& AmxInt8Variant() {
   static const Int8Variant kVariant = [] {
     Int8Variant variant = Avx512Int8Variant();
-    variant.few_rows = FewRowsByTiles;
-    variant.many_rows = ManyRowsByTiles;
+    variant.by_tiles = MultiplyInt8ByTiles<HardwareTiles>;
     return variant;
   }();
   return kVariant;

@@ -99,7 +99,7 @@ void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t 
   }
 }
 
-void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_bytes, std::byte* panels,
+void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* panels,
                      const ParallelFor& parallel) {
   const int64_t steps = TileSteps(row_bytes);
   const Transpose transpose = BestVariant<kTransposes>();
@@ -108,15 +108,15 @@ void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_bytes, std::b
       const int64_t row = half * kTileColumns;
       std::byte* to = panels + half / 2 * steps * kPanelStepBytes + half % 2 * kTileBytes;
       for (int64_t at = 0; at < row_bytes; at += kTileRowBytes, to += kPanelStepBytes) {
-        const std::byte* const from = w + row * row_bytes + at;
+        const std::byte* const from = w + row * row_stride + at;
         const int64_t bytes = std::min<int64_t>(kTileRowBytes, row_bytes - at);
         if (row + kTileColumns <= rows && bytes == kTileRowBytes) {
-          transpose(from, row_bytes, to);
+          transpose(from, row_stride, to);
           continue;
         }
         alignas(kTileRowBytes) std::array<std::byte, kTileBytes> whole = {};
         for (int64_t i = 0; row + i < rows && i < kTileColumns; ++i) {
-          std::memcpy(whole.data() + i * kTileRowBytes, from + i * row_bytes, static_cast<std::size_t>(bytes));
+          std::memcpy(whole.data() + i * kTileRowBytes, from + i * row_stride, static_cast<std::size_t>(bytes));
         }
         transpose(whole.data(), kTileRowBytes, to);
       }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "lib/kernels/operators/products/int8_tiles.h"
@@ -278,12 +279,12 @@ TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
 }
 
 // On a processor with tiles, LlmInt8 has them in the tests above, too.
-TEST(LlmInt8Tiles, FewRowsEqualPlainLoops) {
+TEST(LlmInt8Tiles, EmulatedEqualsPlainLoops) {
   OnEveryIsa([] {
-    // Rows of the weight and of x that fill tiles and panels, and that do not; one and two slabs of columns.
+    // Rows of the weight and of x that fill tiles and panels, and that do not; one and several slabs of columns.
     for (const int64_t rows : {1, 16, 37, 64}) {
       for (const int64_t k : {1, 64, 200, 1100}) {
-        for (const int64_t m : {8, 9, 15}) {
+        for (const int64_t m : {8, 15, 17, 32, 50}) {
           SCOPED_TRACE(testing::Message() << m << " x " << rows << " x " << k);
           const int64_t stride = RoundUp(k, kLineBytes) + kLineBytes;
           const int64_t width = rows + 3;
@@ -293,16 +294,17 @@ TEST(LlmInt8Tiles, FewRowsEqualPlainLoops) {
           std::ranges::generate(w, draw);
           std::vector<int8_t> x(Size(m * stride));
           for (int64_t i = 0; i < m; ++i) std::generate_n(x.begin() + i * stride, k, draw);
+          std::vector<std::byte> columns(Size(PanelBytes(m, TileSteps(k))), std::byte{0x7f});
+          PackTileColumns(std::as_bytes(std::span(x)).data(), m, stride, k, columns.data(), SerialFor());
           constexpr int32_t kOther = 7;
           std::vector<int32_t> products(Size(m * width), kOther);
-          MultiplyFewRowsByTiles<EmulatedTiles>({.w = w.data(),
-                                                 .rows = rows,
-                                                 .k = k,
-                                                 .x = x.data(),
-                                                 .stride = stride,
-                                                 .m = m,
-                                                 .products = products.data(),
-                                                 .width = width});
+          MultiplyInt8ByTiles<EmulatedTiles>({.w = w.data(),
+                                              .rows = rows,
+                                              .k = k,
+                                              .tile_columns = columns.data(),
+                                              .m = m,
+                                              .products = products.data(),
+                                              .width = width});
           for (int64_t i = 0; i < m * width; ++i) {
             const int64_t row = i % width;
             const auto of_x = x.begin() + i / width * stride;
@@ -313,46 +315,6 @@ TEST(LlmInt8Tiles, FewRowsEqualPlainLoops) {
       }
     }
   });
-}
-
-TEST(LlmInt8Tiles, EmulatedEqualsPlainLoops) {
-  for (const int64_t k : {1, 64, 200}) {
-    for (const int64_t m : {15, 16, 31, 32, 50, 96}) {
-      const int64_t stride = RoundUp(k, kLineBytes) + kLineBytes;
-      const int64_t width = kInt8PanelRows + 3;
-      SplitMix64 random;
-      std::vector<int8_t> x(Size(m * stride));
-      std::vector<int32_t> sums(Size(m));
-      for (int64_t i = 0; i < m * stride; ++i) {
-        if (i % stride >= k) continue;  // the rest of a row is zeros
-        x[Size(i)] = static_cast<int8_t>(random());
-        sums[Size(i / stride)] += x[Size(i)];
-      }
-      std::vector<uint8_t> panel(Size(RoundUp(k, kLineBytes) * kInt8PanelRows));
-      std::ranges::generate(panel, [&] { return static_cast<uint8_t>(random()); });
-      std::vector<int32_t> products(Size(m * width), 7);
-      const int64_t done = MultiplyByTiles<EmulatedTiles>({.panel = panel.data(),
-                                                           .rows = kInt8PanelRows,
-                                                           .k = k,
-                                                           .x = x.data(),
-                                                           .stride = stride,
-                                                           .sums = sums.data(),
-                                                           .m = m,
-                                                           .products = products.data(),
-                                                           .width = width});
-      EXPECT_EQ(done, m / kTileRows * kTileRows);
-      for (int64_t row = 0; row < m; ++row) {
-        for (int64_t j = 0; j < width; ++j) {
-          int32_t expected = 0;
-          for (int64_t i = 0; i < k && j < kInt8PanelRows; ++i) {
-            expected += x[Size(row * stride + i)] * (panel[Size((i / 4 * kInt8PanelRows + j) * 4 + i % 4)] - 128);
-          }
-          if (row >= done || j >= kInt8PanelRows) expected = 7;
-          ASSERT_EQ(products[Size(row * width + j)], expected) << m << " x " << k << " at " << row << ", " << j;
-        }
-      }
-    }
-  }
 }
 
 }  // namespace

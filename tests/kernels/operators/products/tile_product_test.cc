@@ -21,9 +21,11 @@ struct Shape {
   int64_t m, n, k;
 };
 
-// Full and partial tiles, panels, blocks and slabs of every operand; one row, one column, an odd number of elements.
-constexpr Shape kShapes[] = {{1, 1, 1},     {16, 16, 32}, {33, 31, 65},  {17, 70, 3},  {70, 17, 40},
-                             {40, 300, 97}, {260, 1, 3},  {33, 33, 600}, {1, 1, 1100}, {5, 257, 65}};
+// Full and partial tiles, panels, blocks and slabs of every operand; one row, one column, an odd number of elements;
+// rows that take two chunks of packed columns, with one and with several panels of them.
+constexpr Shape kShapes[] = {{1, 1, 1},      {16, 16, 32},   {33, 31, 65},  {17, 70, 3},  {70, 17, 40},
+                             {40, 300, 97},  {260, 1, 3},    {33, 33, 600}, {1, 1, 1100}, {5, 257, 65},
+                             {70, 97, 8500}, {64, 32, 1024}, {64, 48, 1056}};
 
 template <TileProduct kProduct>
 TileFactor<kProduct> Draw(SplitMix64& random) {
@@ -45,7 +47,7 @@ void ExpectProduct(const Shape& shape, const ParallelFor& parallel) {
   const int64_t row_bytes = shape.k * static_cast<int64_t>(sizeof(x[0]));
   // Packing has to write every byte.
   std::vector<std::byte> packed(Size(PanelBytes(shape.n, TileSteps(row_bytes))), std::byte{0x7f});
-  PackTileColumns(std::as_bytes(std::span(w)).data(), shape.n, row_bytes, packed.data(), parallel);
+  PackTileColumns(std::as_bytes(std::span(w)).data(), shape.n, row_bytes, row_bytes, packed.data(), parallel);
   std::vector<TileResult<kProduct>> y(Size(shape.m * shape.n) + 1);
   const auto beyond = y.back();
   const TiledProduct<Tiles, kProduct> product = {
@@ -104,9 +106,10 @@ TEST(TileProduct, HardwareEqualsPlainLoops) {
 
 // A number of rows of x that fills no, some and all tiles and panels; rows and elements of w that are multiples of
 // nothing, and of everything.
-constexpr Shape kLinears[] = {{1, 1, 1},     {1, 40, 70},   {8, 40, 70},   {9, 33, 31},  {15, 33, 31},
-                              {16, 16, 32},  {17, 31, 97},  {31, 65, 63},  {32, 32, 64}, {33, 17, 33},
-                              {48, 50, 515}, {65, 20, 550}, {17, 290, 35}, {270, 40, 33}};
+constexpr Shape kLinears[] = {{1, 1, 1},     {1, 40, 70},   {8, 40, 70},    {9, 33, 31},
+                              {15, 33, 31},  {16, 16, 32},  {17, 31, 97},   {31, 65, 63},
+                              {32, 32, 64},  {33, 17, 33},  {48, 50, 515},  {65, 20, 550},
+                              {17, 290, 35}, {270, 40, 33}, {100, 64, 768}, {130, 70, 4300}};
 
 struct LinearOperands {
   explicit LinearOperands(const Shape& shape)
@@ -117,7 +120,7 @@ struct LinearOperands {
     }
     const int64_t row_bytes = shape.k * static_cast<int64_t>(sizeof(Bf16));
     packed.assign(Size(PanelBytes(shape.m, TileSteps(row_bytes))), std::byte{0x7f});
-    PackTileColumns(std::as_bytes(std::span(x)).data(), shape.m, row_bytes, packed.data(), SerialFor());
+    PackTileColumns(std::as_bytes(std::span(x)).data(), shape.m, row_bytes, row_bytes, packed.data(), SerialFor());
   }
   std::vector<Bf16> x, w, bias;
   std::vector<std::byte> packed;
@@ -262,11 +265,18 @@ TEST(TileLinear, HardwareEqualsPlainLoops) {
 }
 
 TEST(TileProduct, BlocksAreEnoughForAllThreads) {
-  EXPECT_EQ(TileBlocks(4096, 4096, 2).side, 256);
-  EXPECT_EQ(TileBlocks(4096, 4096, 2).count, 256);
-  EXPECT_EQ(TileBlocks(512, 512, 2).side, 128);
-  EXPECT_EQ(TileBlocks(512, 512, 64).side, 32);
-  EXPECT_EQ(TileBlocks(1, 40, 2).count, 2);
+  constexpr int64_t kSteps = 128;  // of a chunk of four panels
+  EXPECT_EQ(TileBlocks(4096, 4096, kSteps, 2).count, 128 * 32);
+  EXPECT_EQ(TileBlocks(4096, 128, kSteps, 2).steps, kSteps);
+  EXPECT_EQ(TileBlocks(4096, 128, kSteps, 2).row_panels, 1);
+  // Longer rows keep the sums of several panels, and fewer of them for more threads.
+  EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 2).row_panels, 16);
+  EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 2).count, 8);
+  EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 4).row_panels, 8);
+  EXPECT_EQ(TileBlocks(4096, 64, kSteps + 1, 4).row_panels, 1);
+  // Few rows share out the columns.
+  EXPECT_EQ(TileBlocks(32, 256, kSteps, 2).panels, 1);
+  EXPECT_EQ(TileBlocks(1, 40, 1, 2).count, 2);
 }
 
 TEST(TileProduct, StoresTheSameInEveryVariant) {
