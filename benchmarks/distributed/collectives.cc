@@ -56,7 +56,7 @@ struct Array {
 enum class Size { kWhole, kPart };
 enum class InPlace { kAlways, kNever, kChoice };
 
-struct Row {
+struct CollectiveSpec {
   CollectiveKind kind;
   const char* doc;
   Size x, y;
@@ -65,7 +65,7 @@ struct Row {
   at::Tensor (*expected)(const Array&);
 };
 
-constexpr Row kRows[] = {
+constexpr CollectiveSpec kCollectives[] = {
     {CollectiveKind::kAllReduce, "the sum of all ranks' arrays, to every rank, in place", Size::kWhole, Size::kWhole,
      InPlace::kAlways, [](Array& a) { a.group->AllReduce(a.x); },
      [](const Array& a) { return a.Whole(SumOfFactors(a.ranks())); }},
@@ -93,11 +93,11 @@ constexpr Row kRows[] = {
      [](const Array& a) { return a.Whole(Factor(a.RankAfter(-1))); }},
 };
 
-bool IsInPlace(const Row& row, const Point& at) {
+bool IsInPlace(const CollectiveSpec& row, const Point& at) {
   return row.in_place == InPlace::kAlways || (at.Has(kInPlaceAxis) && at.Text(kInPlaceAxis) == "yes");
 }
 
-bool HasParts(const Row& row) {
+bool HasParts(const CollectiveSpec& row) {
   return row.x == Size::kPart || row.y == Size::kPart || row.kind == CollectiveKind::kAllToAll;
 }
 
@@ -109,12 +109,12 @@ int64_t ExactLimit(workload::Dtype dtype) {
   return epsilon == 0 ? 127 : static_cast<int64_t>(2 / epsilon);
 }
 
-void Restore(const Row& row, Array& a) {
+void Restore(const CollectiveSpec& row, Array& a) {
   a.y.zero_();
   a.x.copy_(row.x == Size::kWhole ? a.Whole(Factor(a.rank())) : a.Part(Factor(a.rank()), a.rank()));
 }
 
-absl::StatusOr<Array> MakeArray(const Row& row, const Point& at, Inputs& in) {
+absl::StatusOr<Array> MakeArray(const CollectiveSpec& row, const Point& at, Inputs& in) {
   constexpr int64_t kMost = 100;
   const int64_t ranks = at.Ranks();
   if (in.group().size() != ranks) {
@@ -141,7 +141,7 @@ absl::StatusOr<Array> MakeArray(const Row& row, const Point& at, Inputs& in) {
   return a;
 }
 
-Family Declared(const Row& row) {
+Family Declared(const CollectiveSpec& row) {
   FamilyOf<Array> family(std::string(workload::Name(row.kind)), row.doc);
   family.Size(kRanksAxis)
       .Dtypes({"fp32", "bf16", "fp16", "int8"})
@@ -203,7 +203,7 @@ Family Declared(const Row& row) {
 
 const std::vector<Registration> kFamilies = [] {
   std::vector<Registration> families;
-  for (const Row& row : kRows) families.emplace_back(Declared(row));
+  for (const CollectiveSpec& row : kCollectives) families.emplace_back(Declared(row));
   return families;
 }();
 

@@ -25,13 +25,13 @@ constexpr std::array<std::string_view, 9> kActions = {"alloc",         "free_req
 constexpr std::size_t kNever = static_cast<std::size_t>(-1);
 
 // The category of memory by range: allocated before the first step, or outliving the phase that allocated it.
-struct Row {
+struct RangeCategory {
   std::string_view range;
   std::string_view category;
 };
-constexpr Row kBuilt[] = {
+constexpr RangeCategory kBuilt[] = {
     {kParametersRange, "parameters"}, {kOptimizerRange, "optimizer state"}, {kKvCacheRange, "kv cache"}};
-constexpr Row kLasting[] = {{"backward", "gradients"}, {kOptimizerRange, "optimizer state"}};
+constexpr RangeCategory kLasting[] = {{"backward", "gradients"}, {kOptimizerRange, "optimizer state"}};
 
 bool IsIn(std::string_view site, std::string_view range) {
   for (std::size_t at = site.find(range); at != std::string_view::npos; at = site.find(range, at + 1)) {
@@ -42,14 +42,14 @@ bool IsIn(std::string_view site, std::string_view range) {
 }
 
 std::string_view BuiltIn(std::string_view site) {
-  for (const Row& row : kBuilt) {
+  for (const RangeCategory& row : kBuilt) {
     if (IsIn(site, row.range)) return row.category;
   }
   return "operands";
 }
 
 std::string_view LastingFrom(std::string_view phase) {
-  for (const Row& row : kLasting) {
+  for (const RangeCategory& row : kLasting) {
     if (phase == row.range) return row.category;
   }
   return "activations";

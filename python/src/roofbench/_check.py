@@ -179,7 +179,7 @@ def _number(place: str, value: bool | int | float | complex) -> Value:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class CallResults:
     """Actual or expected results of a call."""
 
     results: list[Value]
@@ -209,7 +209,7 @@ def computed(
     mutates: Sequence[int],
     leaves: Sequence[Any],
     double: bool,
-) -> Outcome:
+) -> CallResults:
     """Calls a reference with copies of these arguments. The new values of those that it `mutates` are results, and so
     are the gradients of the function's `leaves`, where it gives them."""
     copier = Copier(double)
@@ -223,7 +223,7 @@ def computed(
     results, mutated = ([value_of(one) for one in group] for group in (found, changing))
     grads = [getattr(copier.copies.get(id(leaf)), "grad", None) for leaf in leaves]
     gradients = [value_of(array_of(grad, "gradient")) for grad in grads if grad is not None]
-    return Outcome(results, mutated if mutated != before else [], gradients, aliased)
+    return CallResults(results, mutated if mutated != before else [], gradients, aliased)
 
 
 def shares(one: Array, other: Array) -> bool:
@@ -241,7 +241,7 @@ def tolerance(dtypes: Sequence[str], reduction: float, given: float | None) -> f
     return max(each, default=0.0)
 
 
-def difference(given: Outcome, expected: Outcome, native: Outcome, allowed: float) -> str:
+def difference(given: CallResults, expected: CallResults, native: CallResults, allowed: float) -> str:
     """Why what a call gave is wrong, or ""."""
     if not (expected.results or expected.mutated or expected.grads):
         return "the reference gives no array, number, changed argument or gradient to compare with"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofbench import _check, _core
 from roofbench._arrays import Array, array_of, fresh_values, is_module, is_tensor, same_bits, walk
-from roofbench._check import LazyError, Outcome, Value, Watch, results_of, shares, value_of
+from roofbench._check import CallResults, LazyError, Value, Watch, results_of, shares, value_of
 from roofbench._machine import machine
 from roofbench._result import Result
 from roofbench.work import Work
@@ -212,12 +212,12 @@ class Subject:
         if not self.checked:
             self.notes.append("checked nothing: the reference gives NaN and infinities only")
 
-    def _referred(self, double: bool) -> Outcome:
+    def _referred(self, double: bool) -> CallResults:
         """The results of the reference for the values that the arrays hold."""
         assert self.options.reference is not None
         return _check.computed(self.options.reference, self._arguments, self.options.mutates, self._leaves, double)
 
-    def _suited(self) -> Outcome | None:
+    def _suited(self) -> CallResults | None:
         """Results of the reference for the values of set 1, which then are those of the arrays; None if it does not
         take them, or gives new infinities or NaNs."""
         self._write(self._set(1))
@@ -229,7 +229,7 @@ class Subject:
         suits = all(now or not before for now, before in zip(native.is_finite(), usual, strict=True))
         return native if suits else None
 
-    def _native(self) -> Outcome:
+    def _native(self) -> CallResults:
         try:
             return self._referred(double=False)
         except LazyError as error:
@@ -237,7 +237,7 @@ class Subject:
         except Exception as error:
             raise CaseError(f"the reference raised {_text(error)}") from error
 
-    def _expectation(self, native: Outcome) -> _Expected:
+    def _expectation(self, native: CallResults) -> _Expected:
         """For the values that the arrays hold."""
         try:
             exact = self._referred(double=True)
@@ -268,7 +268,7 @@ class Subject:
             raise CaseError(f"{why}{error}") from error
         self._makes_arrays = any(isinstance(result, Array) for result in results)
         found, mutated, grads = ([value_of(one) for one in group] for group in self._held(results))
-        given = Outcome(found, mutated, grads)
+        given = CallResults(found, mutated, grads)
         working = self._watch.working_thread()
         time.sleep(0.001)  # other threads may run
         if not given.is_still_in(self._held(results)):
@@ -284,7 +284,7 @@ class Subject:
         if changed := self._watch.changed():
             raise CaseError(changed)
 
-    def _compare(self, given: Outcome, results: Sequence[Array | Value], expected: _Expected) -> None:
+    def _compare(self, given: CallResults, results: Sequence[Array | Value], expected: _Expected) -> None:
         if why := _check.difference(given, expected.exact, expected.native, expected.allowed):
             raise CaseError(why)
         kept = [] if expected.exact.is_alias else [array for array in self._arrays if array not in self._mutated]
@@ -428,8 +428,8 @@ class Subject:
 class _Expected:
     """The expected outputs of a call."""
 
-    exact: Outcome
-    native: Outcome  # in the precision of the arguments
+    exact: CallResults
+    native: CallResults  # in the precision of the arguments
     allowed: float
 
 
