@@ -14,7 +14,7 @@ import builders
 import pytest
 from reports import Report
 from roofreport.errors import UnusableInputError
-from roofreport.io.load import load, load_all
+from roofreport.io.load import load, load_all, record_text, result_of
 from roofreport.io.result import Case, State, merged
 
 
@@ -73,6 +73,27 @@ def test_json_and_journal_of_one_run_have_the_same_date(tmp_path: Path) -> None:
     from_journal = load(journal)
     assert (from_json.date, from_json.host) == (from_journal.date, from_journal.host) == (started, "vm")
     assert (from_json.is_record, from_journal.is_record) == (False, True)
+
+
+def test_json_becomes_a_record_with_exactly_its_numbers(tmp_path: Path) -> None:
+    contract = json.dumps(builders.contract(builders.family("matmul", builders.axis("n"))))
+    rows = [builders.row(builders.MATMUL, 10 / 3, n=1024), builders.error_row("b/n:1", "skipped: too large")]
+    path = builders.write_json(tmp_path / "a.json", rows, contract=contract, date="2026-01-02 03:04:05")
+    of_json = load(path)
+    text = record_text(path, path.read_text())
+    assert record_text(path, text) == text, "a record is one already"
+    assert result_of(path, text) == of_json
+    assert not of_json.is_record and of_json.contract.families.keys() == {"matmul"}
+    assert (of_json.date, of_json.cases[0].seconds) == ("2026-01-02 03:04:05", 10 / 3 * 1e-3)
+
+
+def test_only_what_became_a_record_may_lack_the_facts_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"context": {"date": "2026-01-01"}, "benchmarks": [builders.row("BM_Sort/8", 2.0)]}))
+    text = record_text(path, path.read_text())
+    assert result_of(path, text).cases[0].name == "BM_Sort/8"
+    with pytest.raises(UnusableInputError, match="roofbench_version"):
+        result_of(path, text.replace('"converted_from": "Google Benchmark", ', ""))
 
 
 def test_merged_failure_wins() -> None:

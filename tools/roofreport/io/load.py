@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results: the record of a run, which is its journal (a header, and then one JSON line for each finished case), and
-Google Benchmark's JSON of any program, with what that has.
+Google Benchmark's JSON of any program, which is turned into a record of what it has and then read as one.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,23 +58,27 @@ def _counters(path: Path, row: dict[str, Any], contract: Contract) -> dict[str, 
     return counters
 
 
-def _case_of_row(path: Path, row: dict[str, Any], contract: Contract) -> Case:
+def _line_of_row(path: Path, row: dict[str, Any], contract: Contract) -> dict[str, Any]:
     state, reason = _state(row)
+    counters = _counters(path, row, contract)
+    line: dict[str, Any] = {
+        "name": case_name.plain(row["run_name"]),
+        "repetition": row.get("repetition_index", 0),
+        "verdict": state.value,
+        "reason": reason,
+        "stop": row.get("label", ""),
+    }
+    if state is not State.MEASURED:
+        return line
     unit = SECONDS[row["time_unit"]]
     seconds = row["real_time"] * unit
-    counters = _counters(path, row, contract)
-    return Case(
-        name=case_name.plain(row["run_name"]),
-        repetition=row.get("repetition_index", 0),
-        state=state,
-        reason=reason,
-        seconds=seconds,
-        cpu_seconds=row["cpu_time"] * unit,
-        flops=counters.get("FLOP/s", 0.0) * seconds,
-        bytes=counters.get("bytes/s", 0.0) * seconds,
-        stop=row.get("label", ""),
-        counters=counters if state is State.MEASURED else {},
-    )
+    return line | {
+        "median_s": seconds,
+        "cpu_s": row["cpu_time"] * unit,
+        "flops": counters.get("FLOP/s", 0.0) * seconds,
+        "bytes": counters.get("bytes/s", 0.0) * seconds,
+        "counters": counters,
+    }
 
 
 def _distinct(path: Path, cases: Iterable[Case]) -> tuple[Case, ...]:
@@ -85,7 +90,14 @@ def _distinct(path: Path, cases: Iterable[Case]) -> tuple[Case, ...]:
     return tuple(found.values())
 
 
-def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
+JOURNAL_SCHEMA = "roofbench-journal-1"
+STARTED = "started"  # the fact of a context that says when the run began
+_CONVERTED = "converted_from"  # the entry of a header whose record was not the program's own
+CUT_OFF = "the last line is cut off: its case is left out"
+
+
+def _converted(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """The header and the lines of the record that Google Benchmark's JSON becomes."""
     context = document.get("context")
     if not isinstance(context, dict) or "benchmarks" not in document:
         raise refuse(path, "is JSON, but not a result (it has no context and benchmarks)")
@@ -93,18 +105,17 @@ def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
     if wrong:
         raise refuse(path, f"does not fit the schema of results: {wrong}")
     facts = {key: value for key, value in context.items() if isinstance(value, str)}
-    contract = read_contract(path, unpacked_contract(path, facts.pop(CONTRACT_KEY, None)))  # before version 0.2
+    date = facts.pop("date")
+    facts[STARTED] = facts.get(STARTED) or date
+    header = {"schema": JOURNAL_SCHEMA, _CONVERTED: "Google Benchmark", "context": facts}
+    contract = unpacked_contract(path, facts.pop(CONTRACT_KEY, None))  # before version 0.2
+    if contract is not None:
+        header[CONTRACT_KEY] = contract
     rows = [row for row in document["benchmarks"] if row["run_type"] == "iteration"]
     if document["benchmarks"] and not rows:
         raise refuse(path, "has aggregates only; write it without --benchmark_report_aggregates_only")
-    cases = _distinct(path, (_case_of_row(path, row, contract) for row in rows))
-    date = facts.get(STARTED) or facts["date"]
-    return Result(path, facts, cases, host=facts.get("host_name", ""), date=date, contract=contract, is_record=False)
-
-
-JOURNAL_SCHEMA = "roofbench-journal-1"
-STARTED = "started"  # the fact of a context that says when the run began
-CUT_OFF = "the last line is cut off: its case is left out"
+    known = read_contract(path, contract)
+    return header, (_line_of_row(path, row, known) for row in rows)
 
 
 def _case_of_line(line: dict[str, Any]) -> Case:
@@ -132,7 +143,7 @@ def _after_the_first(text: str) -> Iterator[tuple[str, bool]]:
         start = end + 1
 
 
-def _cases_of_lines(path: Path, text: str, notes: list[str]) -> Iterator[Case]:
+def _lines(path: Path, text: str, notes: list[str]) -> Iterator[dict[str, Any]]:
     for number, (raw, ended) in enumerate(_after_the_first(text), 2):
         try:
             line = source.parse_json(raw)
@@ -146,21 +157,16 @@ def _cases_of_lines(path: Path, text: str, notes: list[str]) -> Iterator[Case]:
         wrong = violation(line, "journal", "case")
         if wrong:
             raise refuse(path, f"line {number} does not fit the schema of journals: {wrong}")
-        yield _case_of_line(line)
+        yield line
 
 
-def _read_journal(path: Path, text: str, header: dict[str, Any]) -> Result:
-    """`header` is the first line's value."""
+def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
     if header["schema"] != JOURNAL_SCHEMA:
         raise refuse(path, f"has the schema {str(header['schema'])[:60]!r}; this program reads {JOURNAL_SCHEMA!r}")
     wrong = violation(header, "journal", "header")
     if wrong:
         raise refuse(path, f"line 1 does not fit the schema of journals: {wrong}")
-    notes: list[str] = []
-    cases = _distinct(path, _cases_of_lines(path, text, notes))
-    facts = dict(header["context"])
-    contract = read_contract(path, header.get(CONTRACT_KEY))
-    return Result(path, facts, cases, tuple(notes), facts.get("host_name", ""), facts.get(STARTED, ""), contract)
+    return header
 
 
 def load(path: Path) -> Result:
@@ -189,12 +195,12 @@ def _parsed(text: str) -> tuple[Any, source.StrictJsonError | None]:
         return None, error
 
 
-def result_of(path: Path, text: str) -> Result:
-    """The result in `text`, the content of `path`."""
+def _first_value(path: Path, text: str) -> tuple[dict[str, Any], bool]:
+    """The header of a record, or the whole of Google Benchmark's JSON, and whether it is the former."""
     first, _, rest = text.partition("\n")
     document, broken = _parsed(first)
     if isinstance(document, dict) and "schema" in document:
-        return _with_note(_read_journal(path, text, document))
+        return document, True
     if rest.strip():
         document, broken = _parsed(text)
     if broken is not None:
@@ -204,7 +210,27 @@ def result_of(path: Path, text: str) -> Result:
         raise refuse(path, f"{kind}: {broken}") from broken
     if not isinstance(document, dict):
         raise refuse(path, "is JSON, but not a result of roofbench")
-    return _with_note(_read_google_benchmark(path, document))
+    return document, False
+
+
+def result_of(path: Path, text: str) -> Result:
+    """The result in `text`, the content of `path`."""
+    value, is_record = _first_value(path, text)
+    notes: list[str] = []
+    header, lines = (_checked(path, value), _lines(path, text, notes)) if is_record else _converted(path, value)
+    cases = _distinct(path, map(_case_of_line, lines))
+    facts, contract = dict(header["context"]), read_contract(path, header.get(CONTRACT_KEY))
+    host, date = facts.get("host_name", ""), facts.get(STARTED, "")
+    return _with_note(Result(path, facts, cases, tuple(notes), host, date, contract, _CONVERTED not in header))
+
+
+def record_text(path: Path, text: str) -> str:
+    """`text` itself if it is a record, or else the record as which result_of() reads it, with exactly its numbers."""
+    value, is_record = _first_value(path, text)
+    if is_record:
+        return text
+    header, lines = _converted(path, value)
+    return "".join(json.dumps(line) + "\n" for line in (header, *lines))
 
 
 def expand(patterns: Iterable[str]) -> list[Path]:
