@@ -29,6 +29,7 @@ CONTEXT: dict[str, str] = {
     "roof_fp32": "5e+11",
     "roof_bf16": "1e+12",
 }
+BEGAN = {"started": "2026-01-01T00:00:00+00:00", "host_name": "vm"}
 GEMV = "gemv/impl:eager/dtype:bf16/d:4096"
 MATMUL = "matmul/impl:eager/dtype:fp32/n:1024"
 COPY = "copy/impl:stream/bytes:268435456"
@@ -99,7 +100,7 @@ def error_row(name: str, message: str) -> dict[str, Any]:
 def document(rows: list[dict[str, Any]] | None = None, **context: Any) -> dict[str, Any]:
     if rows is None:
         rows = [row(name, time) for name, time in TIMES.items()]
-    library = {"date": "2026-01-01T00:00:00+00:00", "host_name": "vm", "executable": "roofbench", "num_cpus": 2}
+    library = {"date": BEGAN["started"], "host_name": BEGAN["host_name"], "executable": "roofbench", "num_cpus": 2}
     caches = [{"type": "Data", "level": 1, "size": 49152, "num_sharing": 1}]
     return {
         "context": {**library, "caches": caches, "load_avg": [0.5, 0.4, 0.3], **CONTEXT, **context},
@@ -118,7 +119,7 @@ def scaled(factor: float, only: str = "") -> list[dict[str, Any]]:
 
 
 def header(**context: str) -> dict[str, Any]:
-    return {"schema": "roofbench-journal-1", "context": {**CONTEXT, **context}}
+    return {"schema": "roofbench-journal-1", "context": {**BEGAN, **CONTEXT, **context}}
 
 
 def line(name: str, milliseconds: float, repetition: int = 0, **changes: Any) -> dict[str, Any]:

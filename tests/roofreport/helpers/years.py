@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -75,7 +74,9 @@ def _line(name: str, seconds: float, change: Change | None, samples: int, noise:
 
 def journal(year: Year, night: int, process: int = 0) -> str:
     noise = random.Random(f"{year.seed} {night}" + (f" {process}" if process else ""))
-    lines: list[dict[str, object]] = [builders.header(**{"roofbench_revision": revision(night), **year.context})]
+    started = (FIRST + timedelta(days=night, hours=process)).isoformat()
+    context = {"started": started, "roofbench_revision": revision(night), **year.context}
+    lines: list[dict[str, object]] = [builders.header(**context)]
     for place, name in enumerate(year.cases):
         change = year.changes.get(name)
         begun = change if change and night >= change.night else None
@@ -84,11 +85,9 @@ def journal(year: Year, night: int, process: int = 0) -> str:
 
 
 def fill(store: Store, year: Year, folder: Path, nights: Iterable[int] | None = None) -> None:
-    """`folder` is for journals on their way; a journal is as old as its file."""
+    """`folder` is for journals on their way."""
     for night, process in product(range(year.nights) if nights is None else nights, range(year.processes)):
         path = folder / f"night-{night}.jsonl"
         path.write_text(journal(year, night, process), encoding="utf-8")
-        started = (FIRST + timedelta(days=night, hours=process)).timestamp()
-        os.utime(path, (started, started))
         store.add_file(path)
         path.unlink()

@@ -17,7 +17,7 @@ import pytest
 from builders import ROOT, row, scaled, write_json
 from postgresql import Server
 from roofreport.errors import UnusableInputError
-from roofreport.history import document, tables
+from roofreport.history import record, tables
 from roofreport.history.keeping import faults
 from roofreport.history.store import Store, open_store
 from sqlalchemy import create_engine, text, update
@@ -89,7 +89,7 @@ def test_nothing_is_made_unless_it_is_asked_for(where: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("version", "why"), [("2", "was made by a newer program"), ("x", "has the unknown version x")])
+@pytest.mark.parametrize(("version", "why"), [("3", "was made by a newer program"), ("x", "has the unknown version x")])
 def test_a_history_of_another_version_is_refused(where: str, version: str, why: str, tmp_path: Path) -> None:
     with open_store(where, create=True) as store:
         store.add_file(write_json(tmp_path / "1.json"))
@@ -137,8 +137,8 @@ def _as_another_user() -> Iterator[None]:
 
 
 def test_a_history_that_may_not_be_written_to_is_still_read(tmp_path: Path) -> None:
-    result = document.of_file(write_json(tmp_path / "1.json"))
-    other = document.of_file(write_json(tmp_path / "2.json", scaled(2.0)))
+    result = record.of_file(write_json(tmp_path / "1.json"))
+    other = record.of_file(write_json(tmp_path / "2.json", scaled(2.0)))
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder) / "history.db"
         with open_store(str(path), create=True) as store:
@@ -229,8 +229,8 @@ def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeyp
         "roofbench_cases SET name = x'ff' WHERE id = 1",
         "roofbench_annotations SET since = 'x'",
         "roofbench_annotations SET why = x'ff'",
-        "roofbench_documents SET text = x'ff'",
-        "roofbench_documents SET text = 'abc'",
+        "roofbench_records SET text = x'ff'",
+        "roofbench_records SET text = 'abc'",
     ],
 )
 def test_rows_of_another_writer_are_refused(change: str, tmp_path: Path) -> None:
@@ -271,7 +271,13 @@ def test_a_database_that_acts_is_refused(change: str, why: str, tmp_path: Path) 
             open_store(str(path), create=create)
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "LARGEST_FILE", 1000)
-    with pytest.raises(UnusableInputError, match="the kept file is cut off"):
-        document.unpacked(document.packed("0" * 1001), "run 1")
+def test_a_record_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "LARGEST_FILE", 1000)
+    with pytest.raises(ValueError, match="cut off"):
+        tables.unpacked(tables.packed("0" * 1001))
+
+
+def test_json_whose_record_would_be_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "LARGEST_FILE", 1000)
+    with pytest.raises(UnusableInputError, match="would be a record above 256 MiB"):
+        record.of_file(write_json(tmp_path / "1.json"))

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import string
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from builders import GEMV, MATMUL, error_row, header, journal_text, line, row, scaled, write_json
+from builders import GEMV, MATMUL, TIMES, error_row, header, journal_text, line, row, scaled, write_json
 from roofreport.history.keeping import faults
+from roofreport.history.record import of_file
 from roofreport.history.store import Store
+from roofreport.io.load import load
 from roofreport.io.result import State
 
 
@@ -28,6 +33,10 @@ def _journal(path: Path, *lines: dict[str, object]) -> Path:
     return path
 
 
+def _record(path: Path, began: str, gemv: float) -> Path:
+    return _journal(path, header(started=began), line(GEMV, gemv))
+
+
 def test_a_run_is_there_once(store: Store, tmp_path: Path) -> None:
     path = _night(tmp_path, 1)
     first, second = store.add_file(path), store.add_file(path)
@@ -38,31 +47,96 @@ def test_a_run_is_there_once(store: Store, tmp_path: Path) -> None:
     assert [run.id for run in store.runs()] == [first.run.id]
 
 
-@pytest.mark.parametrize("journal_first", [True, False])
-def test_a_journal_and_its_result_are_one_run(store: Store, tmp_path: Path, journal_first: bool) -> None:
-    files = [_night(tmp_path, 1), _journal(tmp_path / "1.jsonl")]
-    added = [store.add_file(path) for path in (reversed(files) if journal_first else files)]
+@pytest.mark.parametrize("record_first", [True, False])
+def test_a_record_and_the_json_of_its_run_are_one_run(store: Store, tmp_path: Path, record_first: bool) -> None:
+    lines = [line(name, time, median_s=float(f"{time / 1e3 / 3:.12g}")) for name, time in TIMES.items()]
+    record = _journal(tmp_path / "1.jsonl", header(started=_date(1)), *lines)
+    other = write_json(tmp_path / "1.json", scaled(1 / 3), started=_date(1), date="2026-01-01T03:00:00+01:00")
+    added = [store.add_file(path) for path in ((record, other) if record_first else (other, record))]
     assert [one.is_new for one in added] == [True, False]
-    assert added[1].completed
-    assert not any(store.add_file(path).completed for path in files)
+    assert added[1].completed is not record_first
+    assert not any(store.add_file(path).completed for path in (other, record))
     (run,) = store.runs()
+    assert store.known(of_file(other)) == store.known(of_file(record)) == run
+    assert (run.name, store.record(run).text) == (record.name, record.read_text()), "the program's own remains"
+    assert (run.started, run.context["started"]) == (datetime(2026, 1, 1, 2, tzinfo=timezone.utc), _date(1))
     details = store.case_details(run)[MATMUL]
-    assert details.samples_s == pytest.approx([0.01, 0.0101, 0.0099])
-    assert details.stop == "converged"
+    assert (details.samples_s, details.stop) == ([0.01, 0.0101, 0.0099], "converged")
+    found = {series.case: reading.value for series, (reading,) in store.history("time").items()}
+    assert found == {one["name"]: one["median_s"] for one in lines}
     assert list(faults(store)) == []
 
 
-def test_two_journals_of_one_machine_are_two_runs(store: Store, tmp_path: Path) -> None:
-    for number, time in ((1, 1.0), (2, 1.1)):
-        store.add_file(_journal(tmp_path / f"{number}.jsonl", header(), line(GEMV, time)))
-    assert len(store.runs()) == 2
+def test_the_date_that_a_run_was_given_outlives_its_json(store: Store, tmp_path: Path) -> None:
+    given = datetime(2025, 5, 5, tzinfo=timezone.utc)
+    for path in (write_json(tmp_path / "1.json"), _journal(tmp_path / "1.jsonl")):
+        assert store.add_file(path, given if path.suffix == ".json" else None).run.started == given
 
 
-def test_every_byte_comes_back(store: Store, tmp_path: Path) -> None:
+_SAME_IN_NINE_DIGITS = (1.0000000001, 1.0000000002)
+
+
+@pytest.mark.parametrize("kind", ["record", "json"])
+def test_runs_that_differ_in_the_tenth_digit_are_two(store: Store, tmp_path: Path, kind: str) -> None:
+    """As two processes of one second have it, or two records that do not say when they began."""
+    for time in _SAME_IN_NINE_DIGITS:
+        path = tmp_path / f"{time}.json"
+        if kind == "json":
+            store.add_file(write_json(path, [row(GEMV, time)]))
+        else:
+            store.add_file(_record(path, _date(1), time))
+            store.add_file(_record(path, "", time))
+    assert len(store.runs()) == (2 if kind == "json" else 4)
+    assert len({reading.value for readings in store.history("time").values() for reading in readings}) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"started": _date(2)},
+        {"host_name": "another"},
+        {"roofbench_revision": "def"},
+        {"command_line": "roofbench --seed=2"},
+    ],
+)
+def test_json_of_another_run_is_another_run(store: Store, tmp_path: Path, other: dict[str, str]) -> None:
+    store.add_file(_journal(tmp_path / "1.jsonl"))
+    assert store.add_file(write_json(tmp_path / "1.json", None, **other)).is_new
+    assert store.add_file(write_json(tmp_path / "2.json", scaled(1.0)[:2])).is_new, "without one of the cases"
+    assert not store.add_file(write_json(tmp_path / "3.json", scaled(1.5))).is_new, "its figures do not tell runs apart"
+
+
+def test_a_record_does_not_replace_one_of_two_that_it_may_be_of(store: Store, tmp_path: Path) -> None:
+    paths = [write_json(tmp_path / f"{factor}.json", scaled(factor)) for factor in (1.0, 1.1)]
+    assert all(store.add_file(path).is_new for path in (*paths, _journal(tmp_path / "1.jsonl")))
+
+
+def test_json_of_any_program_is_kept_as_a_record(store: Store, tmp_path: Path) -> None:
+    context = {"date": "2026-01-01T02:00:00+00:00", "host_name": "vm", "library_version": "1.9", "num_cpus": 2}
+    rows = [row("BM_Sort/8", 1 / 3, items_per_second=1e9 / 7), error_row("BM_Sort/9", "too large")]
+    path = tmp_path / "1.json"
+    path.write_text(json.dumps({"context": context, "benchmarks": rows}))
+    run = store.add_file(path).run
+    kept, written = store.record(run), load(path)
+    assert [json.loads(line).get("name", "") for line in kept.text.splitlines()] == ["", "BM_Sort/8", "BM_Sort/9"]
+    assert replace(kept.result, path=path) == written, "every figure is exactly that of the JSON"
+    assert kept.result.cases[0].seconds == 1 / 3 * 1e-3
+    assert not store.add_file(path).is_new
+    assert (run.started, run.context) == (datetime(2026, 1, 1, 2, tzinfo=timezone.utc), kept.result.context)
+
+
+def test_a_record_comes_back_byte_for_byte(store: Store, tmp_path: Path) -> None:
     path = _journal(tmp_path / "1.jsonl")
     run = store.add_file(path).run
-    assert [one.text for one in store.documents(run)] == [path.read_text()]
+    assert store.record(run).text == path.read_text()
     assert run.context["device"] == "Test CPU"
+
+
+def test_a_record_without_a_date_is_as_old_as_its_file(store: Store, tmp_path: Path) -> None:
+    path = _record(tmp_path / "1.jsonl", "", 1.0)
+    os.utime(path, (1e9, 1e9))
+    assert store.add_file(path).run.started == datetime(2001, 9, 9, 1, 46, 40, tzinfo=timezone.utc)
+    assert store.add_file(write_json(tmp_path / "1.json", [row(GEMV, 1.0)])).is_new, "nothing says that it is its run"
 
 
 def test_history_is_oldest_first_whatever_came_first(store: Store, tmp_path: Path) -> None:

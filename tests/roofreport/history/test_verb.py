@@ -11,8 +11,8 @@ from builders import GEMV, HOSTILE, MATMUL, document, error_row, journal_text, r
 from reports import Report
 from roofreport.cli import main
 from roofreport.history import tables
-from roofreport.history.document import packed
 from roofreport.history.export import FORMATS
+from roofreport.history.record import of_text
 from roofreport.history.store import open_store
 from sqlalchemy import delete, update
 
@@ -73,9 +73,11 @@ def test_readings_without_the_metric_are_shown(history: History, tmp_path: Path)
 
 
 def test_a_folder_holds_results_and_their_journals(history: History, tmp_path: Path) -> None:
-    (tmp_path / "1.jsonl").write_text(journal_text())
-    added = history("add", tmp_path / "1.jsonl", write_json(tmp_path / "1.json"))
-    assert "run 1 existed; this file completes it" in added
+    result, journal = write_json(tmp_path / "1.json"), tmp_path / "1.jsonl"
+    journal.write_text(journal_text())
+    assert "run 1, 3 cases" in history("add", result)
+    assert f"{journal}: run 1 existed; this record completes it" in history("add", result, journal)
+    assert history("add", result, journal).count("is there already") == 2
     assert history("list").count("\n") == 3
 
 
@@ -112,21 +114,20 @@ def test_old_runs_are_pruned(history: History, where: str, tmp_path: Path) -> No
 def test_damage_is_an_alarm(history: History, where: str, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 4))
     assert history("verify") == "4 runs, 0 faults\n"
-    changed = json.dumps(document(scaled(2.0), date="2026-01-02T02:00:00Z"))
-    files, readings = tables.documents, tables.readings
+    changed = of_text(tmp_path, json.dumps(document(scaled(1.2000000001), date="2026-01-02T02:00:00Z"))).text
+    files, readings = tables.records, tables.readings
     with open_store(where) as store, store.database.writing() as connection:
         connection.execute(update(files).where(files.c.run_id == 1).values(text=b"\0\1"))
-        connection.execute(update(files).where(files.c.run_id == 2).values(text=packed(changed)))
+        connection.execute(update(files).where(files.c.run_id == 2).values(text=tables.packed(changed)))
         connection.execute(delete(readings).where(readings.c.run_id == 3))
         connection.execute(delete(files).where(files.c.run_id == 4))
     text = history("verify", status=1)
     for words in (
-        "run 1: its json cannot be read",
-        "run 2: its json is not what was added",
-        "run 2: none of its files has its digest",
+        "run 1: its record cannot be read: it is damaged",
+        "run 2: its record is not what was added",
         "run 3: it has 0 readings",
-        "run 4: its file is missing",
-        "4 runs, 5 faults",
+        "run 4: its record is missing",
+        "4 runs, 4 faults",
     ):
         assert words in text
 

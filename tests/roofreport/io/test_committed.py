@@ -9,7 +9,7 @@ from pathlib import Path
 import builders
 import pytest
 from reports import Report
-from roofreport.history.document import moment
+from roofreport.history.record import moment
 from roofreport.io.load import load
 
 # Measured by a program that was built from a copy of the sources without their history, and kept for its old names.

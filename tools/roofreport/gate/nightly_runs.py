@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roofreport.errors import UnusableInputError
 from roofreport.gate import series_state
 from roofreport.gate.series_state import History
-from roofreport.history import document as documents
+from roofreport.history.record import of_file, readings_of, run_of
 from roofreport.history.records import Environment, Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
 from roofreport.io.result import State
@@ -215,16 +215,15 @@ def _newest_nightly_runs(runs: Sequence[Run]) -> list[Run]:
 def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRuns]:
     """The nightly runs up to that of some results of one machine and toolchain, which are in the history or are not."""
     runs = store.runs()
-    # The history may know better when a run began.
-    known = {run.digest: run for run in runs}
     tonight: list[Run] = []
     new: dict[Series, list[Reading]] = {}
     for index, path in enumerate(paths):
-        document = documents.of_file(path)
-        run = documents.run_of(document, number=-1 - index)  # which the history does not use
-        tonight.append(known.get(run.digest, run))
-        if run.digest not in known:
-            for case, reading in documents.readings_of(document, run, metric.name).items():
+        record = of_file(path)
+        known = store.known(record)  # the history may know better when it began
+        run = known or run_of(record, number=-1 - index)  # which the history does not use
+        tonight.append(run)
+        if known is None:
+            for case, reading in readings_of(record, run, metric.name).items():
                 new.setdefault(Series(case, metric.name, run.machine, run.toolchain), []).append(reading)
     tonight.sort(key=lambda run: run.started)
     last = tonight[-1]

@@ -106,7 +106,7 @@ def _why(error: SQLAlchemyError) -> str:
 
 
 def open_database(where: str, create: bool) -> Database:
-    """A history in the current version. Raises UnusableInputError for everything else."""
+    """A history in this version or one that can be upgraded. Raises UnusableInputError for everything else."""
     if not where:
         raise UnusableInputError("the history has an empty name")
     if "\0" in where:
@@ -249,14 +249,16 @@ def _check_tables(connection: Connection, database: Database) -> None:
     ).scalar()
     if acting is not None:
         raise database.refused(f"has the trigger or virtual table {shortened(str(acting), 60)}; a history has none")
-    there = inspect(connection).get_table_names()
+    there = set(inspect(connection).get_table_names())
+    if tables.FILES in there:  # of an older version, which has no records
+        there.add(tables.records.name)
     for missing in (name for name in tables.metadata.tables if name not in there):
         raise database.refused(f"has no table {missing}: it is damaged, or was not written by roofbench")
 
 
 def _check_version(connection: Connection, database: Database) -> None:
     version = version_of(connection)
-    if version == str(tables.VERSION):
+    if version in (str(tables.VERSION), str(tables.WITH_FILES)):
         return
     if version.isdecimal() and int(version) > tables.VERSION:
         raise database.refused(

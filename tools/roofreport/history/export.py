@@ -223,7 +223,7 @@ def _newest_run(store: Store, choice: Choice) -> list[ExportedCase]:
 
 def _gpt_fast(store: Store, choice: Choice) -> bytes:
     rows = _newest_run(store, choice)
-    return gpt_fast.text([store.result(rows[-1].run)]).encode() if rows else b""
+    return gpt_fast.text([store.record(rows[-1].run).result]).encode() if rows else b""
 
 
 FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {

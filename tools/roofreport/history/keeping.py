@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from sqlalchemy import Connection, bindparam, delete, func, select
 
 from roofreport.errors import UnusableInputError
-from roofreport.history import document as documents
 from roofreport.history import tables
 from roofreport.history.records import Run
 from roofreport.history.store import Store
@@ -26,31 +24,22 @@ def faults(store: Store) -> Iterator[str]:
                     if row[0] != "ok":
                         yield f"{check.replace('_', ' ')}: {inert(', '.join(map(str, row)))}"
         for run in runs:
-            yield from _faults_of(connection, run)
+            yield from _faults_of(store, connection, run)
 
 
-def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
-    files, readings = tables.documents.c, tables.readings.c
-    kept = connection.execute(select(files.kind, files.digest, files.text).where(files.run_id == run.id)).all()
-    if not kept:
-        yield f"run {run.id}: its file is missing"
+def _faults_of(store: Store, connection: Connection, run: Run) -> Iterator[str]:
+    readings = tables.readings.c
     count = connection.execute(select(func.count()).where(readings.run_id == run.id)).scalar()
-    digests: list[str] = []
-    names: set[str] = set()
-    for kind, digest, data in kept:
-        try:
-            document = documents.of_text(Path(run.name), documents.unpacked(data, f"run {run.id}"))
-        except UnusableInputError as error:
-            yield f"run {run.id}: its {kind} cannot be read: {error}"
-            continue
-        if documents.text_digest(document.text) != digest:
-            yield f"run {run.id}: its {kind} is not what was added"
-        digests.append(documents.digests(document)[0])
-        names |= document.written.by_name().keys()
-    if digests and run.digest not in digests:
-        yield f"run {run.id}: none of its files has its digest"
-    if digests and count != len(names):
-        yield f"run {run.id}: it has {count} readings, and its files {len(names)} cases"
+    try:
+        record = store.record_of(connection, run)
+    except UnusableInputError as error:
+        yield str(error)
+        return
+    if record.digest != run.digest:
+        yield f"run {run.id}: its record is not what was added"
+    cases = len(record.result.by_name())
+    if count != cases:
+        yield f"run {run.id}: it has {count} readings, and its record {cases} cases"
 
 
 def prune(store: Store, runs: Sequence[Run]) -> None:
@@ -58,7 +47,7 @@ def prune(store: Store, runs: Sequence[Run]) -> None:
     if not runs:
         return
     with store.database.writing() as connection:
-        # Their readings and documents go with them.
+        # Their readings and records go with them.
         gone = delete(tables.runs).where(tables.runs.c.id == bindparam("number"))
         connection.execute(gone, [{"number": run.id} for run in runs])
     store.database.compact()
@@ -66,10 +55,7 @@ def prune(store: Store, runs: Sequence[Run]) -> None:
 
 def copy(store: Store, target: Store) -> int:
     """Adds every run and every annotation of a history to another one; returns the number of new runs."""
-    new = 0
-    for run in store.runs():
-        for document in store.documents(run):
-            new += target.add(document, run.started).is_new
+    new = sum(target.add(store.record(run), run.started).is_new for run in store.runs())
     there = set(target.annotations())
     for note in store.annotations():
         if note not in there:

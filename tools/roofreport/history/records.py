@@ -44,7 +44,7 @@ class Run:
     """One process of roofbench."""
 
     id: int
-    digest: str  # of the result: adding it twice is adding it once
+    digest: str  # of its record: adding it twice is adding it once
     started: datetime  # aware, UTC
     revision: str  # the commit; empty where it is unknown
     machine: Machine
@@ -107,7 +107,7 @@ class Reading:
 class CaseDetails:
     """Facts of a run about one case beyond its readings."""
 
-    samples_s: Sequence[float]  # none from a result without its journal
+    samples_s: Sequence[float]  # none from JSON
     stop: str  # why sampling ended
 
 
@@ -136,7 +136,7 @@ class Added:
     run: Run
     is_new: bool  # False: the run was there already
     cases: int
-    completed: bool = False  # it existed, and this file added the missing part: the samples of a journal
+    completed: bool = False  # it existed as what its JSON became, which the program's own record has replaced
     new_machine: bool = False
     new_toolchain: bool = False
 

@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 
-from sqlalchemy import ColumnElement, Connection, Table, select, true
+from sqlalchemy import ColumnElement, Connection, Table, delete, select, true
+from sqlalchemy.exc import NoResultFound
 
 from roofreport.errors import UnusableInputError
-from roofreport.history import document as documents
 from roofreport.history import tables
 from roofreport.history.database import Database, open_database
-from roofreport.history.document import Document
+from roofreport.history.record import Record, details_of, of_file, of_text, readings_of, run_of
 from roofreport.history.records import (
     KINDS,
     PROFILE,
@@ -34,8 +34,9 @@ from roofreport.history.records import (
     by_environment,
 )
 from roofreport.history.tables import sound
+from roofreport.history.upgrade import upgrade
 from roofreport.io.contract import TIME
-from roofreport.io.result import Result, State
+from roofreport.io.result import State
 from roofreport.text import inert
 
 _DOUBLE = struct.Struct("<d")
@@ -63,17 +64,18 @@ class Counters(Mapping[str, float]):
         return len(self._places)
 
 
-def _found_run(connection: Connection, document: Document) -> int | None:
-    """The run of this file, if it was added before: from this file, or from the other file of the same process."""
-    digest, content = documents.digests(document)
+def _found_run(connection: Connection, record: Record) -> tuple[int, bool] | None:
+    """The run of this record, if it was added before, as this record or as the other one of the program's own and what
+    its JSON became; and whether this one is the program's own, which replaces the other.
+    """
     runs = tables.runs.c
-    same = connection.execute(select(runs.id).where(runs.digest == digest)).scalar()
+    same = connection.execute(select(runs.id).where(runs.digest == record.digest)).scalar()
     if same is not None:
-        return int(same)
-    other = select(runs.id).where(runs.content == content).order_by(runs.id)
-    if document.written.date:
-        other = other.where(~runs.dated)
-    return connection.execute(other).scalar()
+        return int(same), False
+    # Two records of the program's own are two runs even where they begin alike.
+    other = select(runs.id).where(runs.identity == record.identity, runs.converted != record.is_converted)
+    found = connection.execute(other).scalars().all() if record.identity else []
+    return (int(found[0]), not record.is_converted) if len(found) == 1 else None
 
 
 def _is_known(connection: Connection, table: Table, row: Machine | Toolchain) -> bool:
@@ -84,41 +86,24 @@ def _is_known(connection: Connection, table: Table, row: Machine | Toolchain) ->
     return False
 
 
-def _insert_run(connection: Connection, document: Document, run: Run) -> int:
-    """The run's number."""
-    inserted = connection.execute(
-        tables.runs.insert().values(
-            digest=run.digest,
-            content=documents.digests(document)[1],
-            dated=bool(document.written.date),
-            started=run.started,
-            revision=run.revision,
-            machine_id=run.machine.id,
-            toolchain_id=run.toolchain.id,
-            context=run.context,
-            name=run.name,
-        )
-    )
+def _insert_run(connection: Connection, record: Record, run: Run) -> int:
+    """The run's number, which is a new one where the run has none."""
+    row = {
+        "digest": run.digest,
+        "identity": record.identity,
+        "converted": record.is_converted,
+        "started": run.started,
+        "revision": run.revision,
+        "machine_id": run.machine.id,
+        "toolchain_id": run.toolchain.id,
+        "context": run.context,
+        "name": run.name,
+    }
+    inserted = connection.execute(tables.runs.insert().values(row | ({"id": run.id} if run.id else {})))
     number = int(inserted.inserted_primary_key[0])  # type: ignore[index]
-    _insert_document(connection, number, document)
-    insert_readings(connection, number, documents.readings_of(document, run, TIME.name))
+    connection.execute(tables.records.insert().values(run_id=number, text=tables.packed(record.text)))
+    insert_readings(connection, number, readings_of(record, run, TIME.name))
     return number
-
-
-def _has_document(connection: Connection, run: int, kind: str) -> bool:
-    there = select(tables.documents.c.run_id).where(tables.documents.c.run_id == run, tables.documents.c.kind == kind)
-    return connection.execute(there).scalar() is not None
-
-
-def _insert_document(connection: Connection, run: int, document: Document) -> None:
-    connection.execute(
-        tables.documents.insert().values(
-            run_id=run,
-            kind=document.kind,
-            digest=documents.text_digest(document.text),
-            text=documents.packed(document.text),
-        )
-    )
 
 
 def _numbers(connection: Connection, table: Table, column: str, texts: Sequence[str]) -> list[int]:
@@ -161,9 +146,11 @@ def insert_readings(connection: Connection, run: int, readings: Mapping[str, Rea
 
 def open_store(where: str, *, create: bool = False) -> Store:
     """`where`: a path, sqlite:///PATH or postgresql://…. Raises UnusableInputError if it is not a history, or if a
-    newer program wrote it.
+    newer program wrote it. That of an older one is brought up to date.
     """
-    return Store(open_database(where, create))
+    database = open_database(where, create)
+    upgrade(database)
+    return Store(database)
 
 
 class Store:
@@ -181,23 +168,31 @@ class Store:
         self.database.close()
 
     def add_file(self, path: Path, started: datetime | None = None) -> Added:
-        return self.add(documents.of_file(path), started)
+        return self.add(of_file(path), started)
 
-    def add(self, document: Document, started: datetime | None = None) -> Added:
+    def add(self, record: Record, started: datetime | None = None) -> Added:
         """`started`: when the run began, in place of its own date."""
-        new = documents.run_of(document, started=started)
-        count = len(document.written.by_name())
+        new = run_of(record, started=started)
+        count = len(record.result.by_name())
         with self.database.writing() as connection:
-            number = _found_run(connection, document)
-            if number is not None:
-                completed = not _has_document(connection, number, document.kind)
-                if completed:
-                    _insert_document(connection, number, document)
-                return Added(self._run(connection, number), False, count, completed)
+            found = _found_run(connection, record)
+            if found is not None:
+                number, replaces = found
+                known = self._run(connection, number)
+                if not replaces:
+                    return Added(known, False, count)
+                new = replace(new, id=number, started=started or known.started)
+                connection.execute(delete(tables.runs).where(tables.runs.c.id == number))
             machine_known = _is_known(connection, tables.machines, new.machine)
             toolchain_known = _is_known(connection, tables.toolchains, new.toolchain)
-            run = self._run(connection, _insert_run(connection, document, new))
-        return Added(run, True, count, False, not machine_known, not toolchain_known)
+            run = self._run(connection, _insert_run(connection, record, new))
+        return Added(run, found is None, count, found is not None, not machine_known, not toolchain_known)
+
+    def known(self, record: Record) -> Run | None:
+        """The run of this record, if it was added."""
+        with self.database.reading() as connection:
+            found = _found_run(connection, record)
+            return None if found is None else self._run(connection, found[0])
 
     def runs(self) -> list[Run]:
         """Oldest first."""
@@ -295,23 +290,21 @@ class Store:
             found[Series(names[case_id], metric, run.machine, run.toolchain)] = readings
         return found
 
-    def documents(self, run: Run) -> list[Document]:
-        """The files of a run, as they were written; the one with a date and a host first."""
-        column = tables.documents.c
+    def record(self, run: Run) -> Record:
         with self.database.reading() as connection:
-            rows = connection.execute(select(column.kind, column.text).where(column.run_id == run.id)).all()
-            kept = [(kind, documents.unpacked(data, f"{self.database.name}: run {run.id}")) for kind, data in rows]
-            return [documents.of_text(Path(run.name), text) for _, text in sorted(kept, reverse=True)]
+            return self.record_of(connection, run)
+
+    def record_of(self, connection: Connection, run: Run) -> Record:
+        kept = select(tables.records.c.text).where(tables.records.c.run_id == run.id)
+        try:
+            return of_text(Path(run.name), tables.unpacked(connection.execute(kept).scalar_one()))
+        except NoResultFound as error:
+            raise self.database.refused(f"run {run.id}: its record is missing") from error
+        except (UnusableInputError, TypeError, ValueError) as error:
+            raise self.database.refused(f"run {run.id}: its record cannot be read: {error}") from error
 
     def case_details(self, run: Run) -> dict[str, CaseDetails]:
-        return documents.details(self.documents(run))
-
-    def result(self, run: Run) -> Result:
-        """As the file that was added; where both formats were, the one with a date."""
-        kept = self.documents(run)
-        if not kept:
-            raise self.database.refused(f"run {run.id} has lost its file")
-        return kept[0].written
+        return details_of(self.record(run))
 
     def accept(self, pattern: str, since: datetime, why: str, machine_id: str = "", kind: str = KINDS[0]) -> Annotation:
         if kind not in KINDS or len(machine_id) > 12:

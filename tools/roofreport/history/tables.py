@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a history. All else in it follows from `documents`, the result files as they were written."""
+"""The tables of a history. All else in it follows from `records`."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -24,9 +25,13 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
+from roofreport.io.source import LARGEST_FILE
 from roofreport.text import escaped, inert
 
-VERSION = 1
+VERSION = 2
+# The version that kept files of two formats, which roofreport.history.upgrade turns into records, and their table.
+WITH_FILES = 1
+FILES = "roofbench_documents"
 # SQLite's mark of whose file it is: "roof".
 APPLICATION_ID = 0x726F6F66
 # PostgreSQL's lock that every writer holds.
@@ -103,6 +108,26 @@ class Moment(TypeDecorator[datetime]):
         return sound(value, datetime).replace(tzinfo=timezone.utc)
 
 
+# Samples are noise in their last digits, which no level compresses; this one is the fastest but one.
+_LEVEL = 2
+
+
+def packed(text: str) -> bytes:
+    return zlib.compress(text.encode(), _LEVEL)
+
+
+def unpacked(data: object) -> str:
+    """Raises TypeError or ValueError for data that packed() has not made."""
+    try:
+        stream = zlib.decompressobj()
+        text = stream.decompress(sound(data, bytes), LARGEST_FILE)
+    except zlib.error as error:
+        raise ValueError(f"it is damaged: {error}") from error
+    if not stream.eof:
+        raise ValueError("it is cut off")
+    return text.decode()
+
+
 metadata = MetaData()
 _ROWID = BigInteger().with_variant(Integer, "sqlite")
 
@@ -131,10 +156,9 @@ runs = Table(
     "roofbench_runs",
     metadata,
     Column("id", _ROWID, primary_key=True),
-    Column("digest", Token(64), nullable=False, unique=True),
-    # As the digest, but without date and host, which a journal lacks.
-    Column("content", Token(64), nullable=False, index=True),
-    Column("dated", Boolean, nullable=False),
+    Column("digest", Token(64), nullable=False, unique=True),  # of the record's text
+    Column("identity", Token(64), nullable=False, index=True),  # empty: the record does not say when its run began
+    Column("converted", Boolean, nullable=False),  # the record was made of Google Benchmark's JSON
     Column("started", Moment, nullable=False),
     Column("revision", Words, nullable=False),
     Column("machine_id", ForeignKey(machines.c.id), nullable=False),
@@ -142,13 +166,11 @@ runs = Table(
     Column("context", Facts, nullable=False),
     Column("name", Words, nullable=False),
 )
-documents = Table(
-    "roofbench_documents",
+records = Table(
+    "roofbench_records",
     metadata,
     Column("run_id", ForeignKey(runs.c.id, ondelete="CASCADE"), primary_key=True),
-    Column("kind", Token(10), primary_key=True),
-    Column("digest", Token(64), nullable=False),  # of the text
-    Column("text", LargeBinary, nullable=False),  # zlib
+    Column("text", LargeBinary, nullable=False),  # packed()
 )
 cases = Table(
     "roofbench_cases",

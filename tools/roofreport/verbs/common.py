@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from roofreport import files
 from roofreport.errors import UnusableInputError
-from roofreport.history.document import moment
+from roofreport.history.record import moment
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
 from roofreport.project_folder import local_results

@@ -13,6 +13,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.files import replacing, writing_to
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
+from roofreport.io.load import STARTED, expand
 from roofreport.terminal import say, show
 from roofreport.text import inert, printable, shortened
 from roofreport.verbs.common import (
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
 
 _HISTORY = """
 examples:
-  tools/report history add results/local/*.json results/local/*.jsonl
+  tools/report history add results/local/*.jsonl
   tools/report history list
   tools/report history show matmul/impl:eager/dtype:bf16/n:1024 --metric=roof
   tools/report history export --format=parquet --output=history.parquet
   tools/report history prune --before=2025-01-01
   tools/report history verify
 
-A result and its journal are one run; adding it again changes nothing. tools/report history ACTION --help lists the
-flags of each.
+A record is a journal; JSON of Google Benchmark is turned into one. Adding a run again changes nothing. tools/report
+history ACTION --help lists the flags of each.
 """
 
 
@@ -62,8 +63,10 @@ def _show_added(added: Added, path: Path, first: bool) -> None:
     about = f"run {run.id}, {added.cases} cases, {run.machine.label}, {run.toolchain.label}"
     if added.is_new:
         show(f"{name}: {about}")
+        if STARTED not in run.context:
+            warn(f"{name}: does not say when it began; it is as old as its file, and its JSON would be another run")
     elif added.completed:
-        show(f"{name}: run {run.id} existed; this file completes it")
+        show(f"{name}: run {run.id} existed; this record completes it")
     else:
         show(f"{name}: run {run.id} is there already")
     if added.new_machine and not first:
@@ -73,11 +76,8 @@ def _show_added(added: Added, path: Path, first: bool) -> None:
 
 
 def _add(args: argparse.Namespace) -> int:
-    from roofreport.io.load import expand
-
-    paths = expand(args.results)
-    # A result has a date, its journal does not: the result goes first.
-    paths.sort(key=lambda path: path.suffix == ".jsonl")
+    # To what a record says, the JSON of its run adds nothing.
+    paths = sorted(expand(args.results), key=lambda path: path.suffix != ".jsonl")
     failed: list[str] = []
     with _open(args, create=True) as store:
         empty = not store.runs()
@@ -201,8 +201,8 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
         made.set_defaults(act=act)
         return made
 
-    add = action("add", "adds results and journals; makes the history where there is none", _add)
-    add.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
+    add = action("add", "adds records, or JSON of them; makes the history where there is none", _add)
+    add.add_argument("results", nargs="+", metavar="RESULT", help="a --journal or --benchmark_out file")
     add.add_argument("--started", type=day, metavar="DATE", help="when it began, instead of what the file says")
 
     listed = action("list", "the runs, or the series", _list)
