@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Stands in for tools/bench. The file "orders" holds its next exit status or: refuse, unbuilt, die, wait.
 _SUITE = """
-import os, shutil, signal, sys, time
+import os, signal, sys, time
 from pathlib import Path
 
 folder = Path(__file__).parent
@@ -47,17 +47,20 @@ if order == "refuse":
 if order == "unbuilt":
     sys.exit(1)
 marker.write_text("flags")
-shutil.copy(folder / "all.journal.jsonl", journal)
+
+def copy(source, target):
+    target.write_text(source.read_text().replace('"vm"', f'"{out.parent.name}"'))
+
 own = folder / out.name  # the results of this process, if they differ from the others'
-if own.exists():
-    shutil.copy(own.with_suffix(".journal.jsonl"), journal)
+own = own if own.exists() else folder / "all.json"
+copy(own.with_suffix(".journal.jsonl"), journal)
 if order == "die":
     os.kill(os.getpid(), signal.SIGKILL)
 if order == "wait":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     (folder / "waits").touch()
     signal.pause()
-out.write_text((own if own.exists() else folder / "all.json").read_text().replace('"vm"', f'"{out.parent.name}"'))
+copy(own, out)
 marker.unlink()
 sys.exit(int(order))
 """
@@ -155,7 +158,7 @@ def test_each_nightly_run_is_added_and_old_folders_are_deleted(chain: Chain) -> 
     assert build == "build"
     assert suite.startswith(f"suite --suite=quick --benchmark_out={last}/result.json ")
     assert f"--store={chain.store}" in gate
-    assert gate.endswith(f" {last}/result.json")
+    assert gate.endswith(f" {last}/result.journal.jsonl")
     assert f"--binary={chain.folder}/program --base={chain.folder}/nights/good/roofbench --profile" in gate
     assert site == f"site --store={chain.store} --out={chain.folder}/site"
     assert {path.name for path in last.iterdir()} >= {"suite.log", "add.log", "gate.log", "site.log", "gate.md"}
@@ -177,7 +180,8 @@ def test_each_process_is_a_run_in_the_history(chain: Chain) -> None:
     assert chain.night(1, status=1).endswith("suite: needs a look, some cases failed\n")
     assert chain.runs() == ["2026-01-01"] * 3
     folder = chain.folder / "nights/2026-01-01T000000Z"
-    assert chain.calls("gate")[0].endswith(f" {folder}/result.json {folder}/result-2.json {folder}/result-3.json")
+    records = " ".join(f"{folder}/result{number}.journal.jsonl" for number in ("", "-2", "-3"))
+    assert chain.calls("gate")[0].endswith(f" {records}")
     assert "are in the history already" in chain.night(1)
 
 
@@ -482,8 +486,8 @@ def test_the_real_bench_is_resumed_after_it_died(machine: Machine, tmp_path: Pat
     assert "--case_timeout=900" in first
     assert second == "--resume"
     with sqlite3.connect(tmp_path / "history.db") as database:
-        kinds = database.execute("SELECT kind FROM roofbench_documents ORDER BY kind").fetchall()
-    assert kinds == [("journal",), ("json",)]
+        (name,) = database.execute("SELECT name FROM roofbench_runs").fetchone()
+    assert name == "result.journal.jsonl"
 
 
 @pytest.mark.slow

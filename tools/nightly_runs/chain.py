@@ -193,7 +193,7 @@ class Chain:
                 continue
             date = [f"--started={run.started.isoformat()}"] if run.date_marker.exists() else []
             command = ["tools/report", "history", "add", f"--store={self.config.store}", *date]
-            status = self._do("add", [*command, *map(str, run.files())])
+            status = self._do("add", [*command, *map(str, run.records())])
             if status:
                 kept = f"; the results stay in {run.folder}, and the next nightly run adds them"
                 return FAILED, self._result("add", status)[1] + kept
@@ -215,7 +215,7 @@ class Chain:
     def _gate(self) -> tuple[str, str]:
         kinds = {"markdown": "md", "junit": "xml", "json": "json"}
         written = [f"--{flag}={self.current.findings(kind)}" for flag, kind in kinds.items()]
-        results = [str(process.files()[0]) for process in self.current.processes()]
+        results = map(str, self.current.records())
         flags = [f"--store={self.config.store}", *self._second_runs(), *written]
         status = self._do("gate", [*self.config.gate_command, *flags, *results])
         if status == 1:

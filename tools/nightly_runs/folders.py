@@ -39,15 +39,16 @@ class Process:
 
     @property
     def has_ended(self) -> bool:
-        return not self.is_unfinished and bool(self.files())
+        return not self.is_unfinished and self.record is not None
 
     def give_up(self) -> None:
         """Accepts the measured part as the whole: it cannot be resumed."""
         self.marker.unlink(missing_ok=True)
 
-    def files(self) -> list[Path]:
-        """The files for the history; the one with a date first."""
-        return [path for path in (self.result, self.journal) if path.exists() and path.stat().st_size]
+    @property
+    def record(self) -> Path | None:
+        """The file for the history: the journal, or JSON where a suite of one's own writes none."""
+        return next((path for path in (self.journal, self.result) if path.exists() and path.stat().st_size), None)
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,14 @@ class NightlyRun:
     def findings(self, kind: str) -> Path:
         return self.folder / f"gate.{kind}"
 
-    def files(self) -> list[Path]:
+    def records(self) -> list[Path]:
         """The files for the history."""
-        return [path for process in self.processes() for path in process.files()]
+        return [process.record for process in self.processes() if process.record]
 
     @property
     def is_pending(self) -> bool:
         """Measured, but not in the history yet."""
-        return not self.added_marker.exists() and not self.is_unfinished and bool(self.files())
+        return not self.added_marker.exists() and not self.is_unfinished and bool(self.records())
 
 
 def start(folder: Path, given: datetime | None) -> NightlyRun:
