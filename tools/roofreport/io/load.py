@@ -17,7 +17,7 @@ from roofreport.io.contract import CONTRACT_KEY, Contract, Family, packaged, rea
 from roofreport.io.result import Case, Result, State, differences, inert_result
 from roofreport.io.schemas import load_schema, violation
 from roofreport.io.source import read_text, refuse
-from roofreport.text import printable
+from roofreport.text import shortened
 
 _MOST_LISTED = 6
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -51,9 +51,7 @@ def _counters(path: Path, row: dict[str, Any], contract: Contract) -> dict[str, 
         if name in LIBRARY_FIELDS or _is_axis(name, value, family, contract):
             continue
         if isinstance(value, str):
-            raise refuse(
-                path, f"the counter {printable(name, 100)} of {printable(row['run_name'], 300)} is not a number"
-            )
+            raise refuse(path, f"the counter {name} of {row['run_name']} is not a number")
         counters[name] = float(value)
     return counters
 
@@ -86,7 +84,7 @@ def _distinct(path: Path, cases: Iterable[Case]) -> tuple[Case, ...]:
     found: dict[tuple[str, int], Case] = {}
     for case in cases:
         if found.setdefault((case.name, case.repetition), case) is not case:
-            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
+            raise refuse(path, f"has the case {case.name} (repetition {case.repetition}) twice")
     return tuple(found.values())
 
 
@@ -183,7 +181,7 @@ def _with_note(result: Result) -> Result:
     listed = [name for name in unknown if name not in result.contract.families]
     if not listed:
         return result
-    names = ", ".join(printable(name, 60) for name in listed[:_MOST_LISTED])
+    names = ", ".join(shortened(name, 60) for name in listed[:_MOST_LISTED])
     note = f"unknown families ({names}): an older roofbench wrote this file; run the cases again to compare them"
     return replace(result, notes=(*result.notes, note))
 
@@ -243,7 +241,7 @@ def expand(patterns: Iterable[str]) -> list[Path]:
             continue
         found = sorted(path.parent.glob(path.name))
         if not found:
-            raise UnusableInputError(f"{printable(pattern)}: matches no file")
+            raise UnusableInputError(f"{pattern}: matches no file")
         paths += found
     return paths
 
@@ -255,7 +253,7 @@ def load_all(patterns: Sequence[str]) -> list[Result]:
         mixed = differences(results[0], other, with_host=True)
         if mixed:
             raise UnusableInputError(
-                f"{printable(str(results[0].path))} and {printable(str(other.path))} are of different machines"
+                f"{results[0].path} and {other.path} are of different machines"
                 f" ({', '.join(mixed)}): they cannot be one side of a comparison"
             )
     return results
