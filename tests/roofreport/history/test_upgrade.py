@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -118,6 +119,29 @@ def test_a_changed_file_is_not_taken_for_what_was_added(where: str, tmp_path: Pa
     with open_store(where) as store:
         assert _has_files(store)
         assert [fault.rpartition("run ")[2] for fault in faults(store)] == ["1: its record is missing"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "roofbench_documents SET kind = 'odd'",
+        "roofbench_documents SET kind = x'ff'",
+        "roofbench_documents SET text = 'abc'",
+        "roofbench_documents SET text = x'ff'",
+        "roofbench_documents SET digest = x'ff'",
+        "roofbench_runs SET name = x'ff'",
+    ],
+)
+def test_rows_of_another_writer_stay(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.db"
+    with open_store(str(path), create=True) as store:
+        store.add_file(write_json(tmp_path / "1.json"))
+    _make_old(str(path), {1: {"json": (tmp_path / "1.json").read_text()}})
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE {change}")
+    with open_store(str(path)) as store:
+        assert _has_files(store) and store.annotations() == []
+    assert "run 1: " in capsys.readouterr().err
 
 
 def test_an_upgrade_that_fails_changes_nothing(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,20 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    delete,
-    func,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, select, text
 
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
@@ -29,14 +16,6 @@ from roofreport.history.database import VERSION_KEY, Database, version_of
 from roofreport.history.record import of_text
 from roofreport.terminal import say
 
-_files = Table(
-    tables.FILES,
-    MetaData(),
-    Column("run_id", Integer),
-    Column("kind", String),  # "json" or "journal"
-    Column("digest", String),  # of the text
-    Column("text", LargeBinary),
-)
 _RENAMED = {"content": "identity", "dated": "converted"}  # columns of runs
 
 
@@ -52,31 +31,31 @@ def upgrade(database: Database) -> None:
         for old, new in _RENAMED.items():
             connection.execute(text(f"ALTER TABLE {tables.runs.name} RENAME COLUMN {old} TO {new}"))
         tables.records.create(connection)
-        for number, name in connection.execute(select(tables.runs.c.id, tables.runs.c.name)).all():
+        for number in connection.execute(select(tables.runs.c.id)).scalars().all():
             try:
-                _convert(connection, number, name)
-            except (UnusableInputError, TypeError, ValueError) as error:
+                _convert(connection, number)
+            except (UnusableInputError, LookupError, TypeError, ValueError) as error:  # of rows that others wrote, too
                 say(f"note: {database.name}: run {number}: {error}; its files stay in {tables.FILES}")
-        if not connection.execute(select(func.count()).select_from(_files)).scalar():
-            _files.drop(connection)
-        version = update(tables.meta).where(tables.meta.c.key == VERSION_KEY)
+        if not connection.execute(text(f"SELECT count(*) FROM {tables.FILES}")).scalar():
+            connection.execute(text(f"DROP TABLE {tables.FILES}"))
+        version = tables.meta.update().where(tables.meta.c.key == VERSION_KEY)
         connection.execute(version.values(value=str(tables.VERSION)))
     database.compact()
 
 
-def _convert(connection: Connection, number: int, name: str) -> None:
+def _convert(connection: Connection, number: int) -> None:
+    runs = tables.runs.c
     kept = {}
-    for kind, digest, data in connection.execute(
-        select(_files.c.kind, _files.c.digest, _files.c.text).where(_files.c.run_id == number)
-    ):
+    files = f"FROM {tables.FILES} WHERE run_id = {number:d}"
+    for kind, digest, data in connection.execute(text(f"SELECT kind, digest, text {files}")):
         kept[kind] = tables.unpacked(data)
         if sha256(kept[kind].encode()).hexdigest() != digest:
             raise ValueError(f"its {kind} is not what was added")
     if not kept:
         return
+    name = connection.execute(select(runs.name).where(runs.id == number)).scalar_one()
     records = {kind: of_text(Path(name), content) for kind, content in kept.items()}
     record, other = records.get("journal") or records["json"], records.get("json") or records["journal"]
-    runs = tables.runs.c
     same = connection.execute(select(runs.id).where(runs.digest == record.digest, runs.id != number)).scalar()
     if same is not None:
         raise ValueError(f"it has the record of run {same}")
@@ -87,6 +66,6 @@ def _convert(connection: Connection, number: int, name: str) -> None:
         "context": {**other.result.context, **record.result.context},
         "converted": record.is_converted,
     }
-    connection.execute(update(tables.runs).where(runs.id == number).values(facts))
+    connection.execute(tables.runs.update().where(runs.id == number).values(facts))
     connection.execute(tables.records.insert().values(run_id=number, text=tables.packed(record.text)))
-    connection.execute(delete(_files).where(_files.c.run_id == number))
+    connection.execute(text(f"DELETE {files}"))
