@@ -79,6 +79,7 @@ enum : unsigned {
   // Affects where results go or when to give up, not what is measured or how: a resumed run may change it.
   kAside = 2,
   kLibrary = 4,  // also given to Google Benchmark, which acts on it
+  kOnce = 8,     // of this process alone: no journal keeps it
 };
 
 struct Flag {

@@ -57,7 +57,7 @@ std::string Examples() {
     add(StrCat("--filter='^", name, "/' --benchmark_repetitions=9"), "nine runs each");
   }
   add("--suite=full --journal=all.jsonl --case_timeout=900", "everything");
-  add("--suite=full --journal=all.jsonl --resume", "continued");
+  add("--journal=all.jsonl --resume", "continued");
   return text;
 }
 

@@ -20,6 +20,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/files.h"
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/cli/flags.h"
@@ -64,6 +66,28 @@ void FailToStart() {
 // sanitizer has not started by then.
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void WatchStart() { std::set_terminate(FailToStart); }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = WatchStart;
+
+// A longer case hangs, most likely: nobody watches a run that names its own files.
+constexpr double kLongestUnwatchedCase = 900;
+
+// Lists the written files, and says how to continue if cases are left. Returns the exit status.
+int Conclude(const Options& options, const SharedState& state, AtomicFile& list, int status) {
+  const std::vector<std::string> files = WrittenFiles(options, state.journal_begun(), state.written());
+  if (!options.written_to.empty()) {
+    for (const std::string& file : files) list.stream() << file << '\n';
+    if (const absl::Status lost = list.Finish(); !lost.ok()) {
+      std::cerr << ProgramName() << ": " << std::string(lost.message()) << '\n';
+      if (status == EXIT_SUCCESS) status = kExitFailed;
+    }
+  } else if (!options.results.empty() && !files.empty() && options.format == "console") {
+    std::cout << "\nWritten:\n  " << absl::StrJoin(files, "\n  ") << std::endl;
+  }
+  if (!state.journal_begun() || options.results.empty()) return status;
+  if (const std::string flags = HowToContinue(options); !flags.empty()) {
+    std::cerr << ProgramName() << ": not all cases have run: " << flags << " continues after the last one\n";
+  }
+  return status;
+}
 
 // Exit status of a program that printed an answer instead of running cases.
 int Answered() {
@@ -170,7 +194,7 @@ absl::Status CheckLaunched(const Options& options) {
 
 // torchrun starts the same command again, which cannot have --resume.
 absl::Status ContinueAfterRestart(Options& options) {
-  if (options.journal.empty()) {
+  if (!options.given.contains("journal")) {
     return absl::FailedPreconditionError(
         "torchrun has started the ranks again (--max-restarts), and nothing keeps the finished cases: give "
         "--journal=FILE, or no --max-restarts");
@@ -269,7 +293,14 @@ int Main(int argc, char** argv, const Program& program) try {
     if (absl::Status status = ContinueAfterRestart(*options); !status.ok()) return Refuse(status);
   }
   if (place->rank > 0) return options->doctor ? EXIT_SUCCESS : FollowRankZero(*options, *plan, *place);
+  if (!options->doctor) {
+    if (absl::Status status = PrepareResults(*options); !status.ok()) return Refuse(status);
+  }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
+  AtomicFile list;
+  if (!options->written_to.empty()) {
+    if (absl::Status status = list.Open(options->written_to); !status.ok()) return Refuse(status);
+  }
   for (const std::string& folder : {options->profile.folder, options->memory_snapshot}) {
     if (folder.empty()) continue;
     if (absl::Status status = PrepareProfileFolder(folder); !status.ok()) return Refuse(status);
@@ -280,9 +311,17 @@ int Main(int argc, char** argv, const Program& program) try {
   if (is_launched) {
     if (absl::Status status = CheckLaunched(*options); !status.ok()) return Refuse(status);
   }
-  if (options->supervise && !options->doctor && !is_launched) return RunSupervised(*options, *plan, state);
-  const NotedSignals noted(state, /*supervised=*/false);
-  return OpenAndRun(*options, *plan, options->journal, state, *place);
+  if (!options->supervise || options->doctor || is_launched) {
+    const NotedSignals noted(state, /*supervised=*/false);
+    const int status = OpenAndRun(*options, *plan, options->journal, state, *place);
+    return options->doctor ? status : Conclude(*options, state, list, status);
+  }
+  if (!options->results.empty() && !options->given.contains("case_timeout")) {
+    options->case_timeout = kLongestUnwatchedCase;
+  }
+  const pid_t parent = getpid();
+  const int status = RunSupervised(*options, *plan, state);
+  return getpid() == parent ? Conclude(*options, state, list, status) : status;
 } catch (...) {
   return Refuse(OutsideOfACase());
 }

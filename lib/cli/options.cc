@@ -15,10 +15,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/text.h"
+#include "lib/cli/output_names.h"
 #include "lib/gbench/context_facts.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/observe/profile/tables.h"
+#include "lib/results/journal.h"
 
 namespace roofbench {
 namespace {
@@ -178,7 +180,9 @@ std::vector<FlagGroup> FlagTable(Options& o) {
         {"benchmark_out_format", "json|csv|console", OneOf(o.out_format, {"json", "csv", "console"}),
          "format of that file", kAside},
         {"journal", "FILE", Text(o.journal), "write a line per finished case, with samples", kAside | kCommon},
-        {"resume", "", Switch(o.resume), "continue after the last case of the journal", kAside | kCommon},
+        {"results", "FOLDER", Text(o.results), "name results and journal after time and host", kAside | kCommon},
+        {"resume", "", Switch(o.resume), "continue the journal, or the newest in --results", kAside | kCommon | kOnce},
+        {"written_to", "FILE", Text(o.written_to), "list the written files there, the record first", kAside | kOnce},
         {"tokens_out", "FILE", Text(o.tokens_out), "write the token ids that cases generated, a line per text", kAside},
         {"profile", "FOLDER", Text(o.profile.folder), "write tables and a trace of operators per case",
          kAside | kCommon},
@@ -213,7 +217,7 @@ std::vector<FlagGroup> FlagTable(Options& o) {
         {"v", "N", LevelOfLibrary(), "detail of Google Benchmark's log", kAside | kLibrary}}},
       {"What to ask",
        {{"explain_counters", "", Switch(o.explain_counters), "print the table of counters, and exit", kCommon},
-        {"describe", "json", OneOf(o.describe, {"json"}), "print families and counters as JSON, and exit", kCommon},
+        {"describe", "json", OneOf(o.describe, {"json"}), "print families and counters as JSON, and exit"},
         {"doctor", "", Switch(o.doctor), "print what disturbs measurements, and exit", kCommon},
         {"version", "", Switch(o.version), "print the versions, and exit", kCommon},
         {"help", "[all]", SwitchOr("all", o.help, o.help_all), "print this or every flag, and exit", kCommon}}},
@@ -282,9 +286,6 @@ absl::Status Complete(Options& o) {
     return InvalidArgumentError(StrCat("--threads=", o.threads, " is above the ", kernels::Processors(),
                                        " processor(s) that this process may run on, where threads that wait for each "
                                        "other hardly advance; --oversubscribe allows them"));
-  }
-  if (o.resume && o.journal.empty()) {
-    return InvalidArgumentError("--resume needs --journal=FILE, which keeps the finished cases");
   }
   if (o.case_timeout > 0 && !o.supervise) {
     return InvalidArgumentError("--case_timeout needs --supervise=true: a process cannot end its own step");
@@ -389,9 +390,8 @@ std::vector<std::string> TakeEnvironmentArguments(const std::vector<std::string>
   return arguments;
 }
 
-}  // namespace
-
-absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) {
+// Without what depends on several flags.
+absl::StatusOr<Options> Parse(const std::vector<std::string>& arguments) {
   Options options;
   options.program = arguments.empty() ? "roofbench" : arguments.front();
   options.command_line = CommandLine(arguments);
@@ -404,22 +404,53 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) 
     }
   }
   std::vector<std::string> texts = TakeEnvironmentArguments(names);  // first, so that the command line takes precedence
+  const std::size_t inherited = texts.size();
   if (!arguments.empty()) texts.insert(texts.end(), arguments.begin() + 1, arguments.end());
   std::vector<Argument> measuring;
-  for (const std::string& text : texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string& text = texts[i];
     const absl::StatusOr<Argument> argument = SplitArgument(text);
     if (!argument.ok()) return argument.status();
     const auto found = flags.find(argument->name);
     if (found == flags.end()) return UnknownFlag(argument->name, names);
     if (absl::Status status = ReadFlag(found->second, *argument); !status.ok()) return status;
     options.given[argument->name] = argument->value.value_or("true");
-    if ((found->second.properties & kAside) == 0) measuring.push_back(*argument);
-    if ((found->second.properties & kLibrary) != 0) {
+    const unsigned properties = found->second.properties;
+    if ((properties & kAside) == 0) {
+      measuring.push_back(*argument);
+      options.says_what |= i >= inherited;
+    }
+    if (i >= inherited && (properties & kOnce) == 0) options.arguments.push_back(text);
+    if ((properties & kLibrary) != 0) {
       options.library_flags.push_back(StrCat("--", argument->name, "=", argument->value.value_or("true")));
     }
   }
-  if (absl::Status status = Complete(options); !status.ok()) return status;
   options.measuring_flags = Sorted(std::move(measuring));
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) {
+  absl::StatusOr<Options> options = Parse(arguments);
+  if (!options.ok()) return options;
+  std::string journal;
+  if (options->resume) {
+    const absl::StatusOr<std::string> found = JournalToResume(*options);
+    if (!found.ok()) return found.status();
+    journal = *found;
+    // Any other journal is refused when it is opened, with the reason.
+    const absl::StatusOr<RunSoFar> run = ReadRunSoFar(journal);
+    if (run.ok() && !options->says_what) {
+      std::vector<std::string> both = {options->program};
+      both.insert(both.end(), run->arguments.begin(), run->arguments.end());
+      both.insert(both.end(), arguments.begin() + 1, arguments.end());
+      options = Parse(both);
+      if (!options.ok()) return options;
+    }
+  }
+  NameOutputs(*options, journal);
+  if (absl::Status status = Complete(*options); !status.ok()) return status;
   return options;
 }
 

@@ -26,14 +26,17 @@ struct Options : SuiteOptions {
   bool help_all = false;
   bool version = false;
   bool doctor = false;
+  std::string results;     // folder of the runs that the program names; empty: `out` and `journal` are as given
+  std::string written_to;  // file for the list of written files; empty: standard output, of runs in `results`
   GivenFlags given;
+  bool says_what = false;  // a flag of the command line itself decides what is measured or how
 };
 
 // The table of flags, with targets in `options`. Registered flags of families have separate targets.
 std::vector<FlagGroup> FlagTable(Options& options);
 
-// Parses the command line and the BENCHMARK_* environment variables. InvalidArgument names the flag, the reason and the
-// valid values.
+// Parses the command line and the BENCHMARK_* environment variables. --resume without flags that decide what is
+// measured and how takes those of the journal's run. InvalidArgument names the flag, the reason and the valid values.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments);
 
 // The text of --help: the common flags or all, by group; examples; exit status. At most 80 columns wide.

@@ -106,6 +106,7 @@ class SuiteRun {
     }
     benchmark::RunSpecifiedBenchmarks(output_.display(), output_.file(), ".");  // the plan is filtered
     output_status_ = output_.Finish();
+    if (output_status_.ok()) state_.SetWritten();
     const int status = End();
     state_.SetFinished();
     return status;
@@ -155,9 +156,12 @@ class SuiteRun {
     facts = RunContext(options_, device_, roofs);
     facts.insert(facts.end(), options_.context.begin(), options_.context.end());
     if (journal_path_.empty()) return facts;
-    if (absl::Status status = journal_.Create(journal_path_, *identity, facts, options_.contract); !status.ok()) {
-      return status;
-    }
+    const RunHeader header = {.identity = *identity,
+                              .context = facts,
+                              .contract = options_.contract,
+                              .cases = Repetitions(),
+                              .arguments = options_.arguments};
+    if (absl::Status status = journal_.Create(journal_path_, header); !status.ok()) return status;
     state_.SetJournalBegun();
     return facts;
   }
@@ -222,8 +226,8 @@ class SuiteRun {
       if (!status.ok()) std::cerr << ProgramName() << ": " << std::string(status.message()) << '\n';
     }
     if (!output_status_.ok() && journal_status_.ok() && !options_.journal.empty()) {
-      std::cerr << ProgramName() << ": " << options_.journal
-                << " has every case: the same command with --resume writes the rest\n";
+      std::cerr << ProgramName() << ": " << options_.journal << " has every case: --journal=" << options_.journal
+                << " --resume writes the rest\n";
     }
     if (state_.signal() != 0) {
       std::cerr << ProgramName() << ": interrupted by signal " << state_.signal() << "; what was measured is written\n";

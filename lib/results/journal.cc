@@ -84,10 +84,33 @@ std::string ValueOf(const RunIdentity& identity, const std::string& name) {
 
 }  // namespace
 
-std::string JournalHeader(const RunIdentity& identity, const RunFacts& context, const std::string& contract) {
-  Json header = {{"schema", kSchema}, {"context", ObjectOf(context)}, {"run", ObjectOf(identity)}};
-  if (!contract.empty()) header["contract"] = Json::parse(contract);
-  return header.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string JournalHeader(const RunHeader& header) {
+  Json line = {{"schema", kSchema}, {"context", ObjectOf(header.context)}, {"run", ObjectOf(header.identity)}};
+  if (header.cases > 0) line["cases"] = header.cases;
+  if (!header.arguments.empty()) line["arguments"] = header.arguments;
+  if (!header.contract.empty()) line["contract"] = Json::parse(header.contract);
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<RunSoFar> ReadRunSoFar(const std::string& path) try {
+  // Never waits for a pipe's writer.
+  if (const auto file = RegularFile::Open(path); !file.ok()) return file.status();
+  std::ifstream lines(path, std::ios::binary);
+  std::string line;
+  std::getline(lines, line);
+  const Json header = HeaderOf(line);
+  if (header.is_null()) return absl::InvalidArgumentError(absl::StrCat(path, " is not a journal of roofbench"));
+  RunSoFar run = {.arguments = header.value("arguments", std::vector<std::string>()),
+                  .cases = header.value("cases", std::size_t{0})};
+  while (std::getline(lines, line) && !lines.eof()) {  // without a line break: cut off
+    // Quotes within a text are escaped, so that no text of a case has these.
+    const bool is_interrupted = line.find(R"("verdict":"interrupted")") != std::string::npos ||
+                                line.find(R"("stop":"interrupted")") != std::string::npos;
+    if (!is_interrupted) ++run.finished;
+  }
+  return run;
+} catch (const Json::exception& error) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " has a damaged header (", error.what(), ")"));
 }
 
 absl::StatusOr<std::string> HashOfFile(const std::string& path) {
@@ -120,9 +143,8 @@ absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now) {
   return absl::OkStatus();
 }
 
-absl::Status Journal::Create(const std::string& path, const RunIdentity& identity, const RunFacts& context,
-                             const std::string& contract) {
-  const std::string header = JournalHeader(identity, context, contract);
+absl::Status Journal::Create(const std::string& path, const RunHeader& of_run) {
+  const std::string header = JournalHeader(of_run);
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0) {
     if (S_ISDIR(facts.st_mode)) return FileError("write", path, EISDIR);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,8 +28,30 @@ absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now);
 // A hash that depends on every byte of a file; NotFound if it cannot be read.
 absl::StatusOr<std::string> HashOfFile(const std::string& path);
 
-// The first line of a journal, as below, with its line break. `contract`: JSON text; empty: none.
-std::string JournalHeader(const RunIdentity& identity, const RunFacts& context, const std::string& contract);
+// What the first line of a journal says of the run.
+struct RunHeader {
+  RunIdentity identity = {};
+  RunFacts context = {};
+  std::string contract = {};                // JSON text; empty: none
+  std::size_t cases = 0;                    // lines of finished cases that the whole run has; 0: not known
+  std::vector<std::string> arguments = {};  // of the command that began it
+};
+
+// That line, as below, with its line break.
+std::string JournalHeader(const RunHeader& header);
+
+// How far a run has come, as its journal says.
+struct RunSoFar {
+  std::vector<std::string> arguments;  // of the command that began it
+  std::size_t cases = 0;               // of the whole run; 0: not known
+  std::size_t finished = 0;
+
+  bool is_complete() const { return finished >= cases; }
+};
+
+// Reads the header, and of every other line only whether its case is finished. InvalidArgument for a file that is not a
+// journal, NotFound or another error of the system for one that cannot be read.
+absl::StatusOr<RunSoFar> ReadRunSoFar(const std::string& path);
 
 // Contents of a journal, for the run that resumes it.
 struct Recorded {
@@ -38,9 +60,9 @@ struct Recorded {
   std::vector<std::string> notes;  // explanations of omissions, for users
 };
 
-// The first line is {"schema":"roofbench-journal-1","context":{…},"run":{…},"contract":{…}}; every other line holds a
-// case: name, repetition, verdict, reason, stop, counters, and every sample and roof ratio. Only one process writes it
-// at a time.
+// The first line is {"schema":"roofbench-journal-1","context":{…},"run":{…},"cases":…,"arguments":[…],"contract":{…}};
+// every other line holds a case: name, repetition, verdict, reason, stop, counters, and every sample and roof ratio.
+// Only one process writes it at a time.
 class Journal {
  public:
   // `patience`: how long to wait for the lock, since a killed process may hold its journal for a moment.
@@ -48,9 +70,8 @@ class Journal {
 
   // Creates the file with its header, or not at all. An existing journal is kept as <path>.previous, or
   // <path>.previous.2 and so on if that exists; any other existing file is refused. Errors name the path, the reason
-  // and the remedy. `contract`: JSON text; empty: none.
-  absl::Status Create(const std::string& path, const RunIdentity& identity, const RunFacts& context,
-                      const std::string& contract = "");
+  // and the remedy.
+  absl::Status Create(const std::string& path, const RunHeader& header);
 
   // Resumes the file: NotFound if it does not exist. Refuses a file that is not a journal, is damaged before its last
   // line, belongs to another run or is being written. A truncated last line is dropped with a note.

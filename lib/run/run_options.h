@@ -55,6 +55,8 @@ struct RunOptions : Selection {
   std::string program_revision;
   JoulesRead joules = {};    // energy counters of the machine; empty: none
   std::string command_line;  // quoted for a shell
+  // The command line's, without the program and what holds for one process only: a journal keeps them for --resume.
+  std::vector<std::string> arguments;
 
   bool supervise = true;       // in a child process, whose end does not end the run
   bool fresh_process = false;  // one child process per repetition of each case

@@ -49,7 +49,10 @@ class SharedState {
   // The process ends, because it has lost its device or runs one case alone, and requests a successor.
   void RequestRespawn() { page_->respawn_requested = true; }
   bool TakeRespawnRequest() { return page_->respawn_requested.exchange(false); }
-  // Everything is written: a successor would have nothing to do.
+  // The outputs are written.
+  void SetWritten() { page_->written = true; }
+  bool written() const { return page_->written; }
+  // The run has ended: a successor would have nothing to do.
   void SetFinished() { page_->finished = true; }
   bool finished() const { return page_->finished; }
   // Contents of the console: the lines about the run, and rows.
@@ -75,6 +78,7 @@ class SharedState {
     std::atomic<bool> preparing = false;
     std::atomic<bool> journal_begun = false;
     std::atomic<bool> respawn_requested = false;
+    std::atomic<bool> written = false;
     std::atomic<bool> finished = false;
     std::atomic<bool> described = false;
   };

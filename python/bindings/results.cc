@@ -54,7 +54,8 @@ Outcome OutcomeOf(const std::string& line) {
 
 // The records of an earlier process of the run: the facts of the machine, the lines of its cases, and remarks.
 nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict& run, const nb::dict& context,
-                      const std::string& contract, bool resume) {
+                      const std::string& contract, std::size_t cases, const std::vector<std::string>& arguments,
+                      bool resume) {
   Recorded recorded;
   recorded.context = AxesOf(context);
   absl::Status status = absl::NotFoundError(path);
@@ -69,7 +70,9 @@ nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict&
       recorded.notes.push_back("there is nothing in " + path + " yet: starting with the first case");
     }
   }
-  if (absl::IsNotFound(status)) status = journal.Create(path, AxesOf(run), AxesOf(context), contract);
+  if (absl::IsNotFound(status)) {
+    status = journal.Create(path, {AxesOf(run), AxesOf(context), contract, cases, arguments});
+  }
   if (!status.ok()) throw std::invalid_argument(std::string(status.message()));
   std::vector<std::string> lines;
   for (const Outcome& outcome : recorded.outcomes) lines.push_back(JournalLine(outcome));
@@ -82,9 +85,10 @@ nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict&
 void BindResults(nb::module_& core) {
   nb::class_<Journal>(core, "Journal", "That of a run: a line for each finished case, given to the system at once")
       .def(nb::init<>())
-      .def("open", OpenJournal, "path"_a, "run"_a, "context"_a, "contract"_a, nb::kw_only(), "resume"_a,
-           nb::sig("def open(self, path: str, run: dict, context: dict, contract: str, *, resume: bool)"
-                   " -> tuple[dict[str, str], list[str], list[str]]"),
+      .def("open", OpenJournal, "path"_a, "run"_a, "context"_a, "contract"_a, nb::kw_only(), "cases"_a, "arguments"_a,
+           "resume"_a,
+           nb::sig("def open(self, path: str, run: dict, context: dict, contract: str, *, cases: int,"
+                   " arguments: list[str], resume: bool) -> tuple[dict[str, str], list[str], list[str]]"),
            "Returns the context, lines and notes of earlier processes of this run. ValueError: why it cannot be opened")
       .def(
           "append",
@@ -102,7 +106,9 @@ void BindResults(nb::module_& core) {
            "repetition"_a = 0, "The line of a case that was not measured; verdict: skipped, failed, interrupted");
   core.def(
       "record_header",
-      [](const nb::dict& context, const std::string& contract) { return JournalHeader({}, AxesOf(context), contract); },
+      [](const nb::dict& context, const std::string& contract) {
+        return JournalHeader({.context = AxesOf(context), .contract = contract});
+      },
       "context"_a, "contract"_a, "The first line of a record that no run continues");
   core.def(
       "start_facts",

@@ -48,13 +48,13 @@ TINY_STEP = (
 # Flags that make a command small, added to those that match.
 SMALLER = (
     (
-        r"^(?!tools/report ).*bin/roofbench (?!.*--(benchmark_list_tests|list_axes|explain_counters|describe))",
+        r"^(?!tools/report ).*bin/roofbench (?!.*--(benchmark_list_tests|list_axes|explain_counters|describe|resume))",
         # Two programs at a time, each with two threads on two cores, would wait for each other at every barrier.
         "--benchmark_min_time=3x --warmup_iters=1 --threads=1",
     ),
     # Probes between the samples take most of a small run's time: results that no report reads go without.
-    (r"^(tools/published \w|\S*bin/roofbench (?!.*(--benchmark_out|roof)))", "--roofs=off"),
-    (r"^python -m roofbench run (?!.*--list)", "--max_samples=3 --max_warmup_time=0.01"),
+    (r"^(tools/published \w|\S*bin/roofbench (?!.*(--benchmark_out|--resume|roof)))", "--roofs=off"),
+    (r"^python -m roofbench run (?!.*--(list|resume))", "--max_samples=3 --max_warmup_time=0.01"),
     (r"^\S*roofbench .*train_step", TINY_STEP),
     (r"^tools/published \w", "--benchmark_min_time=3x --warmup_iters=1"),
     (r"^tools/published (passes|warmups|mixed|memory)", TINY_STEP),

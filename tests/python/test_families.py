@@ -18,7 +18,7 @@ import pytest
 from built_program import ROOT
 from roofbench import _core, _family
 from roofbench._family import Axis, Case, UsageError
-from roofreport.io.load import load
+from roofreport.io.load import is_complete, load
 
 QUICKLY = ("--max_samples=3", "--max_warmup_time=0.01")
 
@@ -246,7 +246,6 @@ def test_what_a_case_started_ends_with_it(families: Callable[..., Any], tmp_path
         (ENDS, ("--filter=(",), "not a valid regular expression"),
         (ENDS, ("--case_timeout=0",), "--case_timeout"),
         (ENDS, ("--resume",), "--resume needs --journal=FILE"),
-        (ENDS, ("--resume", "--benchmark_out=none.json"), "there is no unfinished run of none.json"),
         (ENDS, ("--journal=none/out.jsonl",), "cannot be written"),
         (ENDS, ("--benchmark_out=out", "--journal=./out"), "the same file"),
     ],
@@ -277,6 +276,25 @@ def test_the_flags_of_the_programs_callers_are_understood(families: Callable[...
     assert {counter["name"] for counter in contract["counters"]} >= {"roof", "ci"}
     as_json = json.loads(families(ENDS, "--list=json", "--filter=fine").stdout)
     assert as_json == [{"name": "total/impl:fine/n:8", "axes": {"impl": "fine", "n": 8, "cache": "cold"}}]
+
+
+def test_a_journal_alone_says_how_its_run_continues(families: Callable[..., Any], tmp_path: Path) -> None:
+    text = "import roofbench\n@roofbench.family(n=[1, 2, 3])\ndef f(n):\n    return roofbench.Case(sum, [n])\n"
+    flags = ("--filter=n:(1|2)", "--max_samples=5", "--max_warmup_time=0.01")
+    assert families(text, *flags, "--journal=j", "--case_timeout=50").returncode == 0
+    journal = tmp_path / "j"
+    header, first, second = journal.read_text().splitlines()
+    assert json.loads(header)["cases"] == 2
+    assert json.loads(header)["arguments"] == ["run", "kernels.py", *flags, "--journal=j", "--case_timeout=50"]
+    assert is_complete(journal)
+    journal.write_text(f"{header}\n{first}\n")
+    assert not is_complete(journal)
+    done = families(text, "--journal=j", "--resume", "--benchmark_out=out.json")
+    assert done.returncode == 0, done.stderr
+    names = [json.loads(line)["name"] for line in journal.read_text().splitlines()[1:]]
+    assert names == [json.loads(line)["name"] for line in (first, second)]
+    assert len(json.loads((tmp_path / "out.json").read_text())["benchmarks"]) == 2
+    assert families(text, "--journal=j", "--resume", "--filter=n:3").returncode == 2
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ class JournalTest : public testing::Test {
  protected:
   void Fill(const std::vector<Outcome>& outcomes) {
     Journal journal;
-    ASSERT_TRUE(journal.Create(path_, kIdentity, kFacts).ok());
+    ASSERT_TRUE(journal.Create(path_, {kIdentity, kFacts}).ok());
     for (const Outcome& outcome : outcomes) ASSERT_TRUE(journal.Append(outcome).ok());
   }
   absl::StatusOr<Recorded> Resume(const RunIdentity& identity = kIdentity) {
@@ -131,6 +131,35 @@ TEST_F(JournalTest, InterruptedCasesRunAgain) {
   EXPECT_THAT(ReadText(path_), testing::Not(HasSubstr("\"b\""))) << "or it would be there twice";
 }
 
+TEST_F(JournalTest, ARunIsCompleteWhenAllCasesAreFinished) {
+  const RunHeader header = {.identity = kIdentity, .context = kFacts, .cases = 2, .arguments = {"--seed=1"}};
+  Journal journal;
+  ASSERT_TRUE(journal.Create(path_, header).ok());
+  const auto finished = [this] {
+    const auto run = ReadRunSoFar(path_);
+    EXPECT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->is_complete(), run->finished == 2);
+    EXPECT_THAT(run->arguments, testing::ElementsAre("--seed=1"));
+    return run->finished;
+  };
+  EXPECT_EQ(finished(), 0);
+  ASSERT_TRUE(journal.Append(Failed("a", R"("stop":"interrupted")")).ok());
+  EXPECT_EQ(finished(), 1);
+  Outcome cut = Measured("b");
+  cut.samples.stop = timing::StopReason::kInterrupted;
+  Outcome never = Failed("c", "interrupted before it ran");
+  never.verdict = Verdict::kInterrupted;
+  for (const Outcome& outcome : {cut, never}) ASSERT_TRUE(journal.Append(outcome).ok());
+  EXPECT_EQ(finished(), 1);
+  ASSERT_TRUE(journal.AppendLine(JournalLine(Measured("b"))).ok());
+  EXPECT_EQ(finished(), 2);
+
+  std::ofstream(path_) << R"({"schema":"roofbench-journal-1","cases":"two"})" << '\n';
+  EXPECT_THAT(std::string(ReadRunSoFar(path_).status().message()), HasSubstr("has a damaged header"));
+  std::ofstream(path_) << "{}\n";
+  EXPECT_THAT(std::string(ReadRunSoFar(path_).status().message()), HasSubstr("is not a journal"));
+}
+
 TEST_F(JournalTest, TheJournalOfAnotherRunIsRefused) {
   Fill({Measured("a")});
   RunIdentity other = kIdentity;
@@ -143,7 +172,7 @@ TEST_F(JournalTest, AnyOtherFileIsRefusedAndKept) {
     std::ofstream(path_) << text;
     EXPECT_THAT(Refusal(), HasSubstr("is not a journal of roofbench"));
     Journal journal;
-    EXPECT_THAT(std::string(journal.Create(path_, kIdentity, kFacts).message()), HasSubstr("is not a journal"));
+    EXPECT_THAT(std::string(journal.Create(path_, {kIdentity, kFacts}).message()), HasSubstr("is not a journal"));
     EXPECT_EQ(ReadText(path_), text);
   }
 }
@@ -263,11 +292,11 @@ TEST_F(JournalTest, ADeviceCannotBeContinued) {
 
 TEST_F(JournalTest, OneProcessWritesAtATime) {
   Journal first;
-  ASSERT_TRUE(first.Create(path_, kIdentity, kFacts).ok());
+  ASSERT_TRUE(first.Create(path_, {kIdentity, kFacts}).ok());
   ASSERT_TRUE(first.Append(Measured("a")).ok());
   EXPECT_THAT(Refusal(), HasSubstr("is being written"));
   Journal second{std::chrono::milliseconds(0)};
-  EXPECT_THAT(std::string(second.Create(path_, kIdentity, kFacts).message()), HasSubstr("is being written"));
+  EXPECT_THAT(std::string(second.Create(path_, {kIdentity, kFacts}).message()), HasSubstr("is being written"));
   ASSERT_TRUE(first.Append(Measured("b")).ok());
   EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
 }

@@ -31,14 +31,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Stands in for tools/bench. The file "orders" holds its next exit status or: refuse, unbuilt, die, wait.
 _SUITE = """
-import os, signal, sys, time
+import json, os, signal, sys, time
 from pathlib import Path
 
 folder = Path(__file__).parent
 with (folder / "calls").open("a") as calls:
     calls.write("suite " + " ".join(sys.argv[1:]) + "\\n")
 out = Path(next(flag.split("=", 1)[1] for flag in sys.argv if flag.startswith("--benchmark_out=")))
-journal, marker = out.with_suffix(".journal.jsonl"), out.with_suffix(".unfinished")
+journal = out.with_suffix(".journal.jsonl")
 orders = (folder / "orders").read_text().split()
 order = orders.pop(0) if orders else "0"
 (folder / "orders").write_text(" ".join(orders))
@@ -46,14 +46,16 @@ if order == "refuse":
     sys.exit(2)
 if order == "unbuilt":
     sys.exit(1)
-marker.write_text("flags")
-
 def copy(source, target):
     target.write_text(source.read_text().replace('"vm"', f'"{out.parent.name}"'))
 
 own = folder / out.name  # the results of this process, if they differ from the others'
 own = own if own.exists() else folder / "all.json"
 copy(own.with_suffix(".journal.jsonl"), journal)
+header, *lines = journal.read_text().splitlines()
+if order in ("die", "wait"):
+    lines.pop()
+journal.write_text("\\n".join([json.dumps(json.loads(header) | {"cases": CASES}), *lines, ""]))
 if order == "die":
     os.kill(os.getpid(), signal.SIGKILL)
 if order == "wait":
@@ -61,9 +63,8 @@ if order == "wait":
     (folder / "waits").touch()
     signal.pause()
 copy(own, out)
-marker.unlink()
 sys.exit(int(order))
-"""
+""".replace("CASES", str(len(TIMES)))
 # Stands in for another step: logs its arguments, writes --markdown=FILE and, from the file "judged", --json=FILE, exits
 # with the status in the file of its name.
 _STEP = """#!/bin/sh
@@ -466,11 +467,13 @@ def test_the_summary_escapes_untrusted_text(tmp_path: Path) -> None:
 def test_the_real_bench_is_resumed_after_it_died(machine: Machine, tmp_path: Path) -> None:
     machine.with_reports()
     write_json(tmp_path / "result.json")
-    (tmp_path / "journal.jsonl").write_text(journal_text())
+    lines = [line(name, time) for name, time in TIMES.items()]
+    (tmp_path / "journal.jsonl").write_text(journal_text(header() | {"cases": len(lines)}, *lines))
     machine.roofbench(
         'for flag in "$@"; do case $flag in --benchmark_out=*) out=${flag#*=} ;; --journal=*) journal=${flag#*=} ;;'
         f' esac; done\ncat {tmp_path}/journal.jsonl >"$journal"\nprintf "%s " "$@" >>"$CALLS.flags"\n'
-        f'[[ "$*" == *--resume* ]] || kill -9 $$\ncat {tmp_path}/result.json >"$out"'
+        '[[ "$*" == *--resume* ]] || { sed -i "$ d" "$journal"; kill -9 $$; }\n'
+        f'cat {tmp_path}/result.json >"$out"'
     )
     nothing = json.dumps([shutil.which("true")])
     config = tmp_path / "night.toml"

@@ -28,9 +28,10 @@ OK, ALARM, FAILED, SKIPPED, UNSENT = "ok", "alarm", "failed", "skipped", "not se
 _SHOWN = {OK: "ok", ALARM: "needs a look", FAILED: "FAILED", SKIPPED: "skipped", UNSENT: "not sent"}
 _NOT_STARTED = 127
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-# Exit statuses of tools/bench: all cases have run, some of them failed; the run was refused.
+# Exit statuses of tools/bench: all cases have run, some of them failed. Another attempt would end the same way after
+# those, and if the run was refused.
 _MEASURED = (0, 1)
-_REFUSED = 2
+_FINAL = (*_MEASURED, 2, _NOT_STARTED)
 
 
 class InterruptedRunError(Exception):
@@ -147,15 +148,12 @@ class Chain:
 
     def _measure(self, process: Process) -> int:
         """Runs the suite to completion in at most `attempts` attempts."""
-        out = f"--benchmark_out={process.result}"
-        fresh = [*self.config.suite_flags, out, "--benchmark_out_format=json", f"--journal={process.journal}"]
+        files = [f"--benchmark_out={process.result}", f"--journal={process.journal}"]
         status = 0
-        for attempt in range(self.config.suite_attempts):
-            resumes = process.is_unfinished
-            if attempt and not resumes:
-                break  # it left nothing to resume
-            status = self._do("suite", [*self.config.suite_command, *(["--resume", out] if resumes else fresh)])
-            if status in _MEASURED or (resumes and status == _REFUSED):
+        for _ in range(self.config.suite_attempts):
+            flags = ["--resume"] if process.is_unfinished else self.config.suite_flags
+            status = self._do("suite", [*self.config.suite_command, *flags, *files])
+            if status in _FINAL:
                 break
         return status
 
@@ -178,8 +176,10 @@ class Chain:
 
     def _finish_earlier_runs(self) -> None:
         for earlier in all_runs(self.config.nights):
+            if earlier == self.current or not earlier.is_unfinished:
+                continue
             for process in earlier.processes():
-                if not process.is_unfinished or earlier == self.current:
+                if not process.is_unfinished:
                     continue
                 say(f"== resuming {earlier.folder.name}, which is incomplete")
                 if self._measure(process) not in _MEASURED:

@@ -10,6 +10,8 @@ from datetime import datetime, timezone
 from itertools import count, takewhile
 from pathlib import Path
 
+from roofreport.io.load import is_complete
+
 _NAME = "%Y-%m-%dT%H%M%SZ"
 
 
@@ -29,13 +31,13 @@ class Process:
         return self.result.with_suffix(".journal.jsonl")
 
     @property
-    def marker(self) -> Path:
-        """Exists while the suite is incomplete: tools/bench creates and removes it."""
-        return self.result.with_suffix(".unfinished")
+    def kept_marker(self) -> Path:
+        """Exists if the measured part counts as the whole."""
+        return self.result.with_suffix(".kept")
 
     @property
     def is_unfinished(self) -> bool:
-        return self.marker.exists()
+        return self.journal.exists() and not self.kept_marker.exists() and not is_complete(self.journal)
 
     @property
     def has_ended(self) -> bool:
@@ -43,7 +45,7 @@ class Process:
 
     def give_up(self) -> None:
         """Accepts the measured part as the whole: it cannot be resumed."""
-        self.marker.unlink(missing_ok=True)
+        self.kept_marker.touch()
 
     @property
     def record(self) -> Path | None:
@@ -65,11 +67,11 @@ class NightlyRun:
     def processes(self) -> list[Process]:
         """Those that have started."""
         numbered = map(self.process, count(1))
-        return list(takewhile(lambda process: process.is_unfinished or process.has_ended, numbered))
+        return list(takewhile(lambda process: process.record, numbered))
 
     @property
     def is_unfinished(self) -> bool:
-        return any(process.is_unfinished for process in self.processes())
+        return not self.added_marker.exists() and any(process.is_unfinished for process in self.processes())
 
     @property
     def added_marker(self) -> Path:

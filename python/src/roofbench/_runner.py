@@ -245,7 +245,7 @@ def parser() -> argparse.ArgumentParser:
     add("--filter", "--benchmark_filter", default="", metavar="REGEX", help="cases to run; a leading - inverts it")
     add("--axis", action="append", default=[], metavar="[FAMILY.]NAME=V1,V2", help="replace values: n=256:4096:x2")
     add("--journal", type=Path, metavar="FILE", help="the record: a line for each finished case, at once")
-    add("--resume", action="store_true", help="continue the journal; with --benchmark_out alone, that of OUT's run")
+    add("--resume", action="store_true", help="continue the journal")
     add("--benchmark_out", type=Path, metavar="OUT", help="also Google Benchmark's JSON, for its compare.py")
     add("--case_timeout", "--timeout", type=_SECONDS, default=900.0, metavar="S", help="seconds of a case (900)")
     add("--repetitions", "--benchmark_repetitions", type=_COUNT, default=1, metavar="N", help="processes of each case")
@@ -257,44 +257,44 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _marker(out: Path) -> Path:
-    """Holds the flags of an unfinished run, as tools/bench keeps them: zero bytes end them."""
-    return out.with_suffix(".unfinished")
-
-
 def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """And the flags without --resume. --resume --benchmark_out=OUT takes the others from the run that left OUT
-    unfinished."""
+    """And the arguments without --resume. If no flag with --resume decides what is measured or how, they are those of
+    the journal's run, as with the program."""
     args = parser().parse_args(arguments)
-    flags = [one for one in arguments if one != "--resume"]
-    if not args.resume or args.journal:
-        return args, flags
-    if args.benchmark_out is None:
+    own = [one for one in arguments if one != "--resume"]
+    if not args.resume:
+        return args, own
+    if not args.journal:
         raise UsageError("--resume needs --journal=FILE, which keeps the finished cases")
-    marker = _marker(args.benchmark_out)
-    try:
-        flags = marker.read_text().split("\0")[:-1]
-    except OSError:
-        out = args.benchmark_out
-        raise UsageError(f"--resume: there is no unfinished run of {out} ({marker} is missing)") from None
-    return parser().parse_args([*flags, "--resume"]), flags
+    default = parser().parse_args(["run", str(args.file)])
+    if _chosen(args) != _chosen(default):
+        return args, own
+    with suppress(OSError, ValueError, KeyError, TypeError), args.journal.open(encoding="utf-8") as lines:
+        own = list(map(str, json.loads(next(lines, ""))["arguments"]))
+    given = {name: value for name, value in vars(args).items() if value != getattr(default, name)}
+    return argparse.Namespace(**{**vars(parser().parse_args(own)), **given, "file": args.file}), own
+
+
+def _chosen(args: argparse.Namespace) -> str:
+    """The flags that decide what is measured and how."""
+    values = {name: getattr(args, name) for name in ("filter", "axis", "repetitions", *OPTIONS)}
+    return " ".join(f"--{name}={value}" for name, value in values.items() if value)
 
 
 def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]:
     """Shared by the processes of one run."""
-    chosen = {name: getattr(args, name) for name in ("filter", "axis", "repetitions", *OPTIONS)}
     python = " ".join(sys.version.split())
     return {
         "program": f"{_core.hash_of_file(str(args.file))}, {_core.git_revision}, Python {python}",
         "device": ", ".join(facts[key] for key in ("device_kind", "device", "threads") if key in facts),
-        "flags": " ".join(f"--{name}={value}" for name, value in chosen.items() if value),
+        "flags": _chosen(args),
     }
 
 
 def run(arguments: Sequence[str]) -> int:
     """Does what the command line says, `run` and its flags. Raises UsageError."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the run, not a traceback
-    args, flags = _parsed(arguments)
+    args, own = _parsed(arguments)
     try:
         load(args.file)
     except UsageError:
@@ -323,14 +323,19 @@ def run(arguments: Sequence[str]) -> int:
     lines: Sequence[str] = ()
     notes: Sequence[str] = ()
     if args.journal:
-        journal, contract = _core.Journal(), contract_with(chosen)
+        journal = _core.Journal()
         try:
-            opened = journal.open(str(args.journal), _identity(args, facts), facts, contract, resume=args.resume)
+            facts, lines, notes = journal.open(
+                str(args.journal),
+                _identity(args, facts),
+                facts,
+                contract_with(chosen),
+                cases=len(planned) * args.repetitions,
+                arguments=own,
+                resume=args.resume,
+            )
         except ValueError as error:
             raise UsageError(str(error)) from None
-        facts, lines, notes = opened
-        if args.benchmark_out:
-            _marker(args.benchmark_out).write_text("".join(f"{flag}\0" for flag in flags))
     for note in notes:
         say(note)
     todo = Run(args, planned, facts, journal, lines)
@@ -355,8 +360,6 @@ def _finish(todo: Run) -> int:
     if ending:
         say(f"interrupted by signal {ending}" + ("; --resume continues" if todo.journal else ""))
         return SIGNALLED + ending
-    if out and todo.journal:
-        _marker(out).unlink(missing_ok=True)
     return OK if not why and todo.is_whole and "failed" not in states else FAILED
 
 

@@ -167,6 +167,19 @@ def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
     return header
 
 
+def is_complete(journal: Path) -> bool:
+    """Whether it has as many finished cases as its header says. One that does not say counts as complete, and a damaged
+    one, too, which no run can continue. Raises OSError."""
+    with journal.open(encoding="utf-8", errors="replace") as lines:
+        try:
+            cases = json.loads(next(lines, "")).get("cases", 0)
+            found = (json.loads(line) for line in lines if line.endswith("\n"))
+            finished = sum(State.INTERRUPTED.value not in (line["verdict"], line.get("stop")) for line in found)
+            return finished >= int(cases)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return True
+
+
 def load(path: Path) -> Result:
     """Raises UnusableInputError, whose text names the file."""
     return result_of(path, read_text(path))
