@@ -16,7 +16,7 @@ from pathlib import Path
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
 
 REAL_COMMANDS = ("awk", "bash", "cat", "cut", "date", "dirname", "env", "grep", "head", "id", "mkdir", "rm", "sed")
-MORE_COMMANDS = ("sha256sum", "sleep", "tail", "uname")
+MORE_COMMANDS = ("mktemp", "sha256sum", "sleep", "tail", "uname")
 
 
 class Machine:
