@@ -11,12 +11,17 @@ from typing import Any
 
 # Cases of our kernels that exceed every L2; 8200 is a multiple of 8 but not of 16. The large ones are for fast
 # memory: a matrix of 8192 x 8192 in int4 is read from an H200's in 7 µs, hardly longer than a launch takes. A row of
-# 256 columns is a warp's.
+# 256 columns is a warp's. The filter takes a batch where a kernel has one, 8200 where the rows need no 16 columns or
+# groups: 42 cases, of several times as many that the axes cross.
 _ROWS = {"LayerNormRows": "layer_norm", "RmsNormRows": "rms_norm", "SoftmaxRows": "softmax"}
+_LARGE = "n:(8192|16384|32768)"
+_PRECISIONS = rf"(bf16|fp32|int8)/n:|(int8/batch:[0-9]|int4)/{_LARGE}"
 FLAGS = (
-    r"--benchmark_filter=^(gemv|rms_norm|layer_norm|softmax)/impl:native/",
+    rf"--benchmark_filter=^(gemv/impl:native/precision:({_PRECISIONS})"
+    r"|(rms_norm|layer_norm|softmax)/impl:native/dtype:(bf16|fp32)/rows:)",
     "--axis=gemv.n=8192,8200,16384,32768",
     "--axis=gemv.batch=1,2,4,8",
+    "--axis=gemv.k=n",
     *(f"--axis={family}.{size}" for family in _ROWS.values() for size in ("rows=65536", "d=256,4096,8192")),
     "--axis=cache=cold",
     "--unverified",
