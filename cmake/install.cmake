@@ -85,9 +85,11 @@ function(roofbench_install_package)
   install(EXPORT roofbench NAMESPACE roofbench:: FILE roofbenchTargets.cmake DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
           COMPONENT roofbench)
   foreach(component tests gpu)
-    install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py"
-                     "${PROJECT_SOURCE_DIR}/tools/isolated.py"
+    install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/isolated.py"
             DESTINATION bin COMPONENT ${component} EXCLUDE_FROM_ALL)
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/gpu_checks"
+            DESTINATION bin COMPONENT ${component} EXCLUDE_FROM_ALL
+            FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
     install(FILES "${PROJECT_SOURCE_DIR}/tools/kernel_code/__init__.py"
                   "${PROJECT_SOURCE_DIR}/tools/kernel_code/measured.py"
                   "${PROJECT_SOURCE_DIR}/tools/kernel_code/gpu_expected.json"

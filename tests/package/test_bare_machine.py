@@ -100,6 +100,6 @@ def test_an_installed_tree_needs_nothing_else(machine: BareMachine) -> None:
 
 
 def test_gpu_check_ends_with_its_reason(machine: BareMachine) -> None:
-    done = machine.run(machine.python, "/opt/roofbench/bin/gpu_check.py", "--out=/result.json")
+    done = machine.run(machine.python, "/opt/roofbench/bin/isolated.py", "gpu_checks", "--out=/result.json")
     assert done.returncode == 2, done.stdout + done.stderr
     assert "libcuda.so.1" in done.stderr

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -124,6 +125,8 @@ def test_a_machine_with_a_gpu_takes_few_files(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     files = {file.relative_to(tree).as_posix() for file in tree.rglob("*") if file.is_file()}
     assert {"bin/roofbench", "bin/gpu_check", "libexec/roofbench/gpu_test"} <= files
+    carried = {f"bin/gpu_checks/{file.name}" for file in (ROOT / "tools/gpu_checks").glob("*.py")}
+    assert {file for file in files if file.startswith("bin/gpu_checks/")} == carried
     assert ("lib/libroofbench_cuda.so" in files) == (BUILD / "lib/libroofbench_cuda.so").exists()
     assert not any(file.endswith((".h", ".a", ".cmake")) for file in files)
     assert sum((tree / file).stat().st_size for file in files) < LARGEST_TREE_BYTES / 2
@@ -132,3 +135,5 @@ def test_a_machine_with_a_gpu_takes_few_files(tmp_path: Path) -> None:
     done = subprocess.run(check, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "no GPU to check" in done.stderr, "it runs, and finds its parts"
+    (facts,) = json.loads((tmp_path / "result.json").read_text())["steps"]
+    assert facts["figures"]["calls"][0]["commands"]["ldd_gpu_test"]["status"] == 0

@@ -28,8 +28,11 @@ ELSEWHERE = {
     "build/release/bin/roofbench --benchmark_filter='^hard_swish/'": "tests/package/test_consumer.py",
     "cmake --install build/release --prefix roofbench-tree": "tests/package/installed.py",
     "cmake --install build/release --prefix gpu-tree --component gpu": "tests/package/test_install.py",
-    "LD_LIBRARY_PATH=\"$(python3 -c 'import torch; print(torch.__path__[0])')/lib\" gpu-tree/bin/gpu_check"
-    ' --python="$(command -v python3)" --limit=570 --out=gpu_check.json': "tests/package/test_install.py",
+    "torch=$(python3 -c 'import importlib.util as u; print(*u.find_spec(\"torch\").submodule_search_locations)')": (
+        "tests/tools/test_gpu_check.py"
+    ),
+    'LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$torch/lib" gpu-tree/bin/gpu_check'
+    ' --python="$(command -v python3)" --budget=540 --out="${OUT:-.}/gpu_check.json"': "tests/tools/test_gpu_check.py",
     "cmake -B build -D CMAKE_BUILD_TYPE=Release"
     ' -D "CMAKE_PREFIX_PATH=<folder>;<LibTorch>"': "tests/package/test_consumer.py",
     "cmake --build build": "tests/package/test_consumer.py",

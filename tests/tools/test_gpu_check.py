@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -17,21 +19,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gpu_check
 import pytest
+from gpu_checks import __main__ as gpu_check
+from gpu_checks import facts, plan, processes, result_file, suites
+from gpu_checks import tests as gpu_tests
+from gpu_checks.step import Step, Tools
+from kernel_code import measured
+from kernel_code.sources import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # Logs its arguments and follows its .json file: writes a file where a flag requests one, prints, exits. As roofbench it
-# adds the cases of `journal` to the journal, and as all programs it ends the check when the machine is taken away.
+# adds the cases of `journal` to the journal, as gpu_test it runs those of `tests` that are chosen, and as all programs
+# it ends the check when the machine is taken away.
 STAND_IN = """#!{python} -IS
-import json, os, pathlib, signal, sys, time
+import fnmatch, json, os, pathlib, signal, sys, time
 own = pathlib.Path(sys.argv[0])
 answer = json.loads((own.parent / (own.name + ".json")).read_text())
-shard = os.environ.get("GTEST_SHARD_INDEX", "")
 uncached = os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "")
 with open(own.parent / (own.name + ".calls"), "a") as calls:
-    calls.write(json.dumps([*sys.argv[1:], "uncached " + uncached, "shard " + shard]) + "\\n")
+    calls.write(json.dumps([*sys.argv[1:], "uncached " + uncached]) + "\\n")
 
 def work(kind):
     with open(own.parent / "work", "a") as done:
@@ -41,9 +48,23 @@ def work(kind):
         sys.exit()
 
 def flag(name):
-    return next((pathlib.Path(a.removeprefix(name)) for a in sys.argv[1:] if a.startswith(name)), None)
+    return next((a.removeprefix(name) for a in sys.argv[1:] if a.startswith(name)), None)
 
-journal = flag("--journal=")
+def seen(found):
+    patience = 100_000
+    steps = lambda: json.loads(pathlib.Path(answer["result"]).read_text())["steps"]
+    while "result" in answer and not any(map(found, steps())):
+        patience -= 1
+        time.sleep(0.001)
+        if patience == 0:
+            sys.exit("it is not in the file")
+
+def chosen(name):
+    wanted, _, unwanted = flag("--gtest_filter=").partition("-")
+    matches = lambda patterns: any(fnmatch.fnmatchcase(name, p) for p in patterns.split(":") if p)
+    return matches(wanted) and not matches(unwanted)
+
+journal = flag("--journal=") and pathlib.Path(flag("--journal="))
 if journal and "journal" in answer:
     journal.touch()
     for case in answer["journal"]:
@@ -53,22 +74,36 @@ if journal and "journal" in answer:
             lines.write(json.dumps(case) + "\\n")
         if "name" in case:
             work(journal.stem)
-        result = pathlib.Path(answer["result"])
-        patience = 100_000
-        while not any(s["name"] == journal.stem and case in s["figures"].get("journal", [])
-                      for s in json.loads(result.read_text())["steps"]):
-            patience -= 1
-            time.sleep(0.001)
-            if patience == 0:
-                sys.exit("the case is not in the file")
-elif answer.get("works") and "harness_overhead" not in str(sys.argv) and "assert" not in str(sys.argv):
+        seen(lambda s: s["name"] == journal.stem and case in s["figures"].get("journal", []))
+elif "tests" in answer:
+    broken = False
+    for name, result in answer["tests"].items():
+        if not chosen(name):
+            continue
+        print("[ RUN      ]", name, flush=True)
+        if result == "crash":
+            os.abort()
+        result = "FAILED" if broken else result
+        broken = broken or result == "BREAKS"
+        print(dict(OK="[       OK ]", SKIPPED="[  SKIPPED ]").get(result, "[  FAILED  ]"), name, "(1 ms)", flush=True)
+        if answer.get("works"):
+            work(name)
+            seen(lambda s: name in s["figures"].get("tests", []) and s["name"] not in ("memcheck", "racecheck"))
+    print("[==========] some tests from some test suites ran. (1 ms total)")
+elif answer.get("works") and not any(w in str(sys.argv) for w in ("harness_", "assert", "--version", "metadata")):
     work(own.name)
-for out in (flag("--gtest_output=json:"), flag("--benchmark_out=")):
-    if out and "file" in answer:
-        out.write_text(json.dumps(answer["file"]))
+out = flag("--benchmark_out=")
+if out and "file" in answer:
+    pathlib.Path(out).write_text(json.dumps(answer["file"]))
 print(answer.get("output", ""))
 sys.exit(answer.get("status", 0))
 """
+KERNEL_TESTS = sorted({test for tests in gpu_tests.TESTS_OF.values() for test in tests})
+CLOCK_TESTS = ["ClockTest.AgreesWithKineto", "ClockTest.ASpinEndsWhenItShould"]
+TESTS = dict.fromkeys([*KERNEL_TESTS, *CLOCK_TESTS, "DeviceTest.HasFacts", "F/CasesTest.A/1", "F/CasesTest.A/2"], "OK")
+SUMMARY = "========= ERROR SUMMARY: 0 errors"
+SANITIZED = "\n".join([*(f"[       OK ] {test} (1 ms)" for test in KERNEL_TESTS), SUMMARY])
+TORCH = json.dumps({"median_s": 0.00001, "products": 700})
 CASES: list[dict[str, Any]] = [
     {"name": "matmul/impl:eager/dtype:bf16/n:256/manual_time", "real_time": 0.02, "launch_bound": 1},
     {"name": "matmul/impl:graph/dtype:bf16/n:256/manual_time", "real_time": 0.01, "launch_bound": 0},
@@ -89,14 +124,8 @@ def results(*cases: dict[str, Any]) -> dict[str, Any]:
     return {"context": context, "benchmarks": list(cases)}
 
 
-def report(*outcomes: str, failures: Sequence[str] = ()) -> dict[str, Any]:
-    tests: list[dict[str, Any]] = [{"name": "A", "result": outcome, "floor_us": "1.5"} for outcome in outcomes]
-    tests += [{"name": name, "result": "COMPLETED", "failures": [{"failure": "no"}]} for name in failures]
-    return {"testsuites": [{"testsuite": tests}]}
-
-
 class Machine:
-    """A GPU, all tools except PyTorch, and two shards of tests."""
+    """A GPU, and all tools."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -105,7 +134,7 @@ class Machine:
         parts.mkdir()
         names = ("roofbench", "gpu_test", "sanitizer", "python")
         roofbench, gpu_test, sanitizer, python = (self.stand_in(name) for name in names)
-        self.tools = gpu_check.Tools(roofbench, gpu_test, str(sanitizer), str(python), parts, save=lambda: None)
+        self.tools = Tools(roofbench, gpu_test, str(sanitizer), str(python), parts, save=lambda: None)
 
     def stand_in(self, name: str) -> Path:
         path = self.folder / name
@@ -121,9 +150,9 @@ class Machine:
         path = self.folder / f"{name}.calls"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def step(self, name: str) -> gpu_check.Step:
-        step = gpu_check.Step(name)
-        gpu_check.checked(gpu_check.STEPS[name], self.tools, step)
+    def step(self, name: str) -> Step:
+        step = Step(name)
+        gpu_check.checked(plan.STEPS[name], self.tools, step)
         return step
 
     def check(self, *flags: str) -> int:
@@ -138,13 +167,14 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(gpu_check, "SHARDS", 2)
+    monkeypatch.setenv("PATH", str(tmp_path))  # without nvidia-smi
     return Machine(tmp_path)
 
 
 @pytest.fixture
 def good_machine(machine: Machine) -> Machine:
-    machine.answers("gpu_test", file=report("COMPLETED", "SKIPPED"))
+    machine.answers("gpu_test", tests=TESTS)
+    machine.answers("sanitizer", output=SANITIZED)
     machine.answers("roofbench", file=results(*CASES))
     machine.answers("python", status=1)
     return machine
@@ -162,7 +192,9 @@ def test_without_a_gpu_it_is_refused(tmp_path: Path, program: Path) -> None:
     assert done.returncode == 2
     assert "no GPU to check" in done.stderr
     assert "libcuda.so.1" in done.stderr
-    assert not out.exists()
+    (facts,) = json.loads(out.read_text())["steps"]
+    assert "libcuda.so.1" in facts["reason"]
+    assert facts["figures"]["calls"][0]["commands"]["ldd_roofbench"]["status"] == 0, "what explains it"
 
 
 def test_a_missing_program_is_explained(tmp_path: Path) -> None:
@@ -174,10 +206,10 @@ def test_a_missing_program_is_explained(tmp_path: Path) -> None:
 def test_steps_are_named_by_help_and_by_a_refusal() -> None:
     done = command("--help")
     assert done.returncode == 0
-    assert all(step in done.stdout.replace("\n", "").replace(" ", "") for step in gpu_check.STEPS)
+    assert all(step in done.stdout.replace("\n", "").replace(" ", "") for step in plan.STEPS)
     done = command("--only=quick,slow")
     assert done.returncode == 2
-    assert "--only=slow: unknown step; there are quick, product_against_torch" in done.stderr
+    assert "--only=slow: unknown step; there are facts, kernels_test" in done.stderr
 
 
 def test_one_file_has_every_step(good_machine: Machine) -> None:
@@ -186,13 +218,21 @@ def test_one_file_has_every_step(good_machine: Machine) -> None:
     assert result["device"] == "NVIDIA H200"
     assert result["failed"] == []
     steps = {step["name"]: step for step in result["steps"]}
-    first = ["quick", "product_against_torch", "kernels", "gpu_tests", "collectives"]
-    later = ["generation", "chosen", "training", "compiled", "memcheck", "racecheck"]
+    first = ["facts", "kernels_test", "clock_test", "device_test", "memcheck", "racecheck", "kernels"]
+    later = [
+        "product_against_torch",
+        "quick",
+        "families",
+        "collectives",
+        "generation",
+        "chosen",
+        "training",
+        "compiled",
+    ]
     assert list(steps) == [*first, *later], "the most valuable first"
     assert steps["collectives"]["figures"]["busbw"] == {"all_reduce/impl:nccl/ranks:2": 3e11}
-    shard = {"completed": 1, "skipped": 1}
-    assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "shards": {"0": shard, "1": shard}}
-    assert [call[-1] for call in good_machine.calls("gpu_test")] == ["shard 0", "shard 1"]
+    assert set(steps["kernels_test"]["figures"]["tests"]) == set(KERNEL_TESTS)
+    assert steps["families"]["figures"]["tests"] == {"F/CasesTest.A/1": "ok", "F/CasesTest.A/2": "ok"}
     figures = steps["quick"]["figures"]
     assert figures["launch_bound"] == ["matmul/impl:eager/dtype:bf16/n:256/manual_time"], "aggregates do not count"
     assert list(figures["graph_speedups"].values()) == [2.0]
@@ -224,9 +264,9 @@ def test_finished_steps_do_not_run_again(good_machine: Machine) -> None:
 def test_the_limit_counts_from_the_start_of_the_call(
     good_machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert good_machine.check(f"--limit={gpu_check.GRACE}") == 3
+    assert good_machine.check(f"--limit={processes.GRACE}") == 3
     assert "continues" in capsys.readouterr().out
-    assert not good_machine.out.exists(), "the search for a GPU had no time"
+    assert not good_machine.out.exists(), "nothing had time"
 
     now = [1000.0]
     deadlines: list[float] = []
@@ -236,17 +276,18 @@ def test_the_limit_counts_from_the_start_of_the_call(
         deadlines.append(deadline)
         return ""
 
-    monkeypatch.setattr(gpu_check, "STEPS", {"quick": lambda tools, _step: deadlines.append(tools.deadline)})
+    row = plan.Row(lambda tools, _step: deadlines.append(tools.deadline), 1, 1, 1, "")
+    monkeypatch.setattr(gpu_check, "STEPS", {"quick": row})
     monkeypatch.setattr(gpu_check, "find_gpu", search)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     assert good_machine.check("--limit=600") == 0
-    assert deadlines == [1000 + 600 - gpu_check.GRACE] * 2
+    assert deadlines == [1000 + 600 - processes.GRACE] * 2
 
 
-# Work of each program of a machine until all is done, in units of work: cases, shards, products.
+# Work of each program of a machine until all is done, in units of work: cases, tests, products.
 JOURNAL: list[dict[str, Any]] = [{"context": {"device": "NVIDIA H200"}}, {"name": "a/b:1"}, {"name": "a/b:2"}]
 SUITES = ("quick", "kernels", "collectives", "generation", "chosen", "training", "compiled")
-UNITS = 2 * len(SUITES) + 2 * 2 + 2 + 2  # cases; products, ours and PyTorch's; shards of the tests; sanitizers
+UNITS = 2 * len(SUITES) + 2 * 2 + len(TESTS) + 2  # cases; products, ours and PyTorch's; tests; sanitizers
 SECONDS = 600  # of a call
 
 
@@ -262,9 +303,9 @@ class LentMachine:
         common = {"works": True, "taken_away_after": after}
         cases = [{"name": case["name"], "real_time": 0.01, "mem_util": 0.5, "busbw": 1e9} for case in JOURNAL[1:]]
         self.machine.answers("roofbench", file=results(*cases), journal=JOURNAL, result=str(self.machine.out), **common)
-        self.machine.answers("gpu_test", file=report("COMPLETED"), **common)
-        self.machine.answers("python", output="0.00001", **common)
-        self.machine.answers("sanitizer", **common)
+        self.machine.answers("gpu_test", tests=TESTS, result=str(self.machine.out), **common)
+        self.machine.answers("python", output=TORCH, **common)
+        self.machine.answers("sanitizer", output=SANITIZED, **common)
         sys.stdout.flush()
         if (child := os.fork()) == 0:
             try:
@@ -284,27 +325,29 @@ class LentMachine:
             if step["name"] in SUITES:
                 finished = "results" in figures
                 found[step["name"]] = 2 if finished else sum("name" in line for line in figures.get("journal", []))
-            found["roofbench"] += len(figures.get("ours_s", []))
-            found["python"] += len(figures.get("torch_s", []))
-            found["gpu_test"] += len(figures.get("shards", []))
-            found["sanitizer"] += step["name"] in ("memcheck", "racecheck") and step["status"] == "passed"
+            found["roofbench"] += len(figures.get("ours", []))
+            found["python"] += len(figures.get("torch", []))
+            if step["name"] in ("memcheck", "racecheck"):
+                found["sanitizer"] += step["status"] == "passed"
+            else:
+                found.update(list(figures.get("tests", [])))
         return +found
 
 
 def test_a_case_that_is_being_written_waits_for_the_next_look(tmp_path: Path) -> None:
     journal = tmp_path / "quick.jsonl"
-    assert gpu_check.whole_lines(journal) == [], "the program has not begun"
+    assert suites.whole_lines(journal) == [], "the program has not begun"
     journal.write_text('{"name": "a"}\n{"name"')
-    assert gpu_check.whole_lines(journal) == [{"name": "a"}]
+    assert suites.whole_lines(journal) == [{"name": "a"}]
 
 
 def test_a_resumed_journal_may_be_shorter(machine: Machine) -> None:
     (machine.tools.folder / "quick.jsonl").write_text("".join(json.dumps(line) + "\n" for line in JOURNAL[:2]))
     interrupted = [*JOURNAL[:2], {"name": "a/b:2", "verdict": "interrupted"}]
-    step = gpu_check.Step("quick", figures={"journal": interrupted})  # its last line was dropped
-    machine.tools.save = lambda: gpu_check.write(machine.out, [step])
+    step = Step("quick", figures={"journal": interrupted})  # its last line was dropped
+    machine.tools.save = lambda: result_file.write(machine.out, [step])
     machine.answers("roofbench", journal=JOURNAL, result=str(machine.out))
-    gpu_check.checked(gpu_check.STEPS["quick"], machine.tools, step)
+    gpu_check.checked(plan.STEPS["quick"], machine.tools, step)
     assert step.figures["journal"] == JOURNAL
 
 
@@ -313,7 +356,7 @@ def test_a_resumed_journal_may_be_shorter(machine: Machine) -> None:
 def test_a_machine_that_is_taken_away_loses_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
-    monkeypatch.setattr(gpu_check, "POLL", 0.001)
+    monkeypatch.setattr(processes, "POLL", 0.001)
     lent = LentMachine(machine)
     assert lent.call(taken_away_at=moment) == -signal.SIGKILL
     done = lent.done()
@@ -330,13 +373,13 @@ def test_a_machine_that_is_taken_away_loses_nothing(
 
 
 def test_a_failed_step_does_not_stop_the_others(good_machine: Machine) -> None:
-    good_machine.answers("gpu_test", file=report("SKIPPED"))
+    good_machine.answers("gpu_test", tests=dict.fromkeys(TESTS, "SKIPPED"))
     good_machine.answers("sanitizer", status=9)
-    assert good_machine.check("--only=gpu_tests,memcheck,quick") == 1
+    assert good_machine.check("--only=device_test,memcheck,quick") == 1
     result = good_machine.result()
-    assert result["failed"] == ["gpu_tests", "memcheck"]
-    assert result["steps"][0]["status"] == "passed"
-    assert result["steps"][1]["reason"] == "no test ran", "skipped tests check nothing"
+    assert result["failed"] == ["device_test", "memcheck"]
+    assert result["steps"][0]["reason"] == "no test ran", "skipped tests check nothing"
+    assert result["steps"][2]["status"] == "passed"
 
 
 def test_other_files_are_not_overwritten(good_machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,41 +397,133 @@ def test_the_result_file_follows_only_links_of_the_user(tmp_path: Path) -> None:
     victim.write_text("precious")
     (tmp_path / "out.partial").symlink_to(victim)
     out.symlink_to(target)
-    gpu_check.write(out, [])
+    result_file.write(out, [])
     assert victim.read_text() == "precious"
     assert out.is_symlink()
     assert json.loads(target.read_text())["failed"] == []
 
 
 def test_a_failed_test_fails_the_step(machine: Machine) -> None:
-    machine.answers("gpu_test", file=report("COMPLETED", failures=["B"]), status=1)
-    step = machine.step("gpu_tests")
-    assert (step.status, step.reason) == ("failed", "exit status 1")
-    step.status = "unfinished"
-    gpu_check.checked(gpu_check.gpu_tests, machine.tools, step)
-    assert (step.status, step.reason) == ("failed", "2 test(s) failed"), "also if an earlier call ran it"
+    machine.answers("gpu_test", tests=TESTS | {"DeviceTest.B": "FAILED"}, status=1)
+    step = machine.step("device_test")
+    assert (step.status, step.reason) == ("failed", "1 test(s) failed: DeviceTest.B")
+    step = Step("device_test", figures={"tests": {"DeviceTest.B": "failed"}})
+    machine.answers("gpu_test", tests=TESTS)
+    gpu_check.checked(plan.STEPS["device_test"], machine.tools, step)
+    assert (step.status, step.reason) == ("failed", "1 test(s) failed: DeviceTest.B"), "also if an earlier call ran it"
+    assert step.figures["tests"]["DeviceTest.HasFacts"] == "ok"
 
 
-def test_tests_that_crash_fail_the_step(machine: Machine) -> None:
-    machine.answers("gpu_test", file=report("COMPLETED"), status=139)
-    step = machine.step("gpu_tests")
-    assert (step.status, step.reason) == ("failed", "exit status 139")
-    machine.answers("gpu_test")
-    step = gpu_check.Step("gpu_tests", figures={"shards": {"0": {"completed": 1}}})
-    gpu_check.checked(gpu_check.gpu_tests, machine.tools, step)
-    assert (step.status, step.reason) == ("failed", "it wrote no report")
-    assert step.figures["shards"] == {"0": {"completed": 1}}, "the other shard is kept, and this one runs again"
+def test_tests_after_a_broken_device_run_in_another_process(machine: Machine) -> None:
+    machine.answers("gpu_test", tests={"F.A": "OK", "F.B": "BREAKS", "F.C": "OK", "F.D": "OK"}, status=1)
+    step = machine.step("families")
+    assert step.figures["tests"] == {"F.A": "ok", "F.B": "failed", "F.C": "ok", "F.D": "ok"}
+    assert (step.status, step.reason) == ("failed", "1 test(s) failed: F.B")
+    assert len(machine.calls("gpu_test")) == 2
+    machine.answers("gpu_test", tests=dict.fromkeys([f"F.T{i}" for i in range(40)], "FAILED"), status=1)
+    step = machine.step("families")
+    assert len(machine.calls("gpu_test")) == 2 + gpu_tests.RESTARTS, "it ends"
+    assert step.reason.startswith("40 test(s) failed: F.T0, ")
+
+
+def test_tests_that_crash_fail_alone(machine: Machine) -> None:
+    machine.answers("gpu_test", tests={"F.A": "OK", "F.B": "crash", "F.C": "OK"})
+    step = machine.step("families")
+    assert step.figures["tests"] == {"F.A": "ok", "F.B": "ended with status -6", "F.C": "ok"}
+    assert (step.status, step.reason) == ("failed", "1 test(s) failed: F.B")
+    machine.answers("gpu_test", status=127)
+    step = machine.step("families")
+    assert (step.status, step.reason) == ("failed", "exit status 127, and no test ran")
+
+
+def test_what_tests_print_are_figures(machine: Machine) -> None:
+    printed = "[       OK ] ClockTest.A (1 ms)\nfloor 1.512 us\nclock 0.01 s, Kineto 0.01 s: ratio 0.9987\n"
+    machine.answers("gpu_test", output=f"{printed}[==========] 1 test from 1 test suite ran. (3 ms total)")
+    figures = machine.step("clock_test").figures
+    assert (figures["floor_us"], figures["clock_over_kineto"]) == (1.512, 0.9987)
+    source = (ROOT / "tests/gpu/clock_test.cc").read_text()
+    assert 'printf("floor %.3f us' in source
+    assert 'printf("clock %.6f s, Kineto %.6f s: ratio %.4f' in source
+
+
+def test_the_steps_know_every_kernel_and_test(program: Path) -> None:
+    assert set(gpu_tests.TESTS_OF) == set(kernels(ROOT))
+    done = subprocess.run(
+        [program.parent / "gpu_test", "--gtest_list_tests"], capture_output=True, text=True, check=True
+    )
+    listed: list[str] = []
+    suite = ""
+    for line in done.stdout.splitlines():
+        if line.startswith("  "):
+            listed.append(suite + line.split()[0])
+        else:
+            suite = line.strip()
+    of_kernels = {test for test in listed if test.startswith("KernelsTest")}
+    assert of_kernels == set(KERNEL_TESTS), "each is of a kernel, which is not accepted without it"
+    assert set(CLOCK_TESTS) <= set(listed)
+    for suite in ("KernelsTest", "ClockTest", "DeviceTest", "Families/CasesTest", "GraphTest"):
+        assert any(test.startswith(suite) for test in listed)
+
+
+RACE = """
+========= Error: Race reported between Write access at void at::native::sort<float>(T1 *)+0x90
+=========     and Read access at void at::native::sort<float>(T1 *)+0xa0 [4 hazards]
+=========
+"""
+OUR_RACE = """
+========= Error: Race reported between Write access at void roofbench::SoftmaxRows<float, Block>(T1 *)+0x90
+=========     and Read access at void roofbench::SoftmaxRows<float, Block>(T1 *)+0xa0 [4 hazards]
+=========
+"""
+READ = """
+========= Invalid __global__ read of size 16 bytes
+=========     at void roofbench::GemvRows<Bf16Weights, 1>(T1 *)+0x70 in gemv_cuda.cu:8
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: Spin [0x1] in gpu_test
+=========
+"""
+CALL = "========= Program hit cudaErrorNotSupported (error 801) on CUDA API call to cudaFoo.\n=========\n"
 
 
 def test_a_sanitizer_checks_our_kernels_in_one_process(machine: Machine) -> None:
+    machine.answers("sanitizer", output=SANITIZED)
     assert machine.step("racecheck").status == "passed"
     (call,) = machine.calls("sanitizer")
     assert call[call.index("--tool") + 1] == "racecheck"
     assert int(call[call.index("--error-exitcode") + 1]) > 0, "the default is the program's own"
+    filters = {after for flag, after in itertools.pairwise(call) if flag == "--kernel-name"}
+    assert filters == {f"kns={kernel}" for kernel in kernels(ROOT)}, "hazards of libraries are not ours"
     assert "--gtest_filter=KernelsTest*" in call, "LibTorch's kernels would take hours"
     assert "uncached 1" in call, "a read past a tensor would hit the allocator's memory"
-    machine.answers("sanitizer", status=9)
-    assert machine.step("memcheck").status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "blamed", "reason"),
+    [
+        (SANITIZED + RACE, "passed", [], ""),
+        (SANITIZED + CALL, "passed", [], ""),
+        (SANITIZED + RACE + OUR_RACE, "failed", ["SoftmaxRows"], "SoftmaxRows: Error: Race reported between Write"),
+        (SANITIZED + READ, "failed", ["GemvRows"], "GemvRows: Invalid __global__ read of size 16 bytes"),
+        (SANITIZED + "\n========= Something new\n", "failed", list(gpu_tests.TESTS_OF), "Something new"),
+        (SANITIZED.replace(SUMMARY, ""), "failed", list(gpu_tests.TESTS_OF), "it ended with status 9 and without a"),
+        (
+            SANITIZED.replace("[       OK ] KernelsTest.SpinEnds", "[  FAILED  ] KernelsTest.SpinEnds"),
+            "failed",
+            ["Spin"],
+            "1 test(s) failed: KernelsTest.SpinEnds",
+        ),
+    ],
+)
+def test_a_sanitizer_blames_the_kernel(
+    machine: Machine, output: str, status: str, blamed: Sequence[str], reason: str
+) -> None:
+    machine.answers("sanitizer", output=output, status=9)
+    step = machine.step("racecheck")
+    assert step.status == status
+    assert step.reason.startswith(reason)
+    kernels = [kernel for kernel in gpu_tests.TESTS_OF if not gpu_tests.is_sanitized(kernel, step.figures)]
+    assert kernels == list(blamed)
 
 
 def test_collectives_run_on_as_many_gpus_as_asked_for(good_machine: Machine, program: Path) -> None:
@@ -396,7 +531,7 @@ def test_collectives_run_on_as_many_gpus_as_asked_for(good_machine: Machine, pro
     assert {"--ranks=8", "--unverified"} <= set(good_machine.calls("roofbench")[-1])
     (chosen,) = [flag for flag in good_machine.calls("roofbench")[-1] if flag.startswith("--benchmark_filter=")]
     listed = subprocess.run([program, chosen, "--benchmark_list_tests"], capture_output=True, text=True, check=True)
-    assert {name.partition("/")[0] for name in listed.stdout.split()} == {*gpu_check.COLLECTIVES, "train_step"}
+    assert {name.partition("/")[0] for name in listed.stdout.split()} == {*suites.COLLECTIVES, "train_step"}
     with pytest.raises(SystemExit):
         good_machine.check("--ranks=1")
 
@@ -417,12 +552,12 @@ def test_collectives_without_enough_gpus_are_skipped(machine: Machine) -> None:
 def test_nccl_is_verified_when_all_collectives_ran() -> None:
     def verified(families: Sequence[str], status: str = "passed", **shared: float | None) -> list[str]:
         figures = {"busbw": {f"{family}/impl:nccl/ranks:2": 1.0 for family in families}, "shared": shared}
-        return gpu_check.verified({"collectives": gpu_check.Step("collectives", status, figures=figures)})
+        return result_file.verified({"collectives": Step("collectives", status, figures=figures)})
 
-    assert verified(gpu_check.COLLECTIVES) == ["NcclGroup"]
-    assert verified(gpu_check.COLLECTIVES[1:]) == verified(gpu_check.COLLECTIVES, "failed") == []
-    assert verified(gpu_check.COLLECTIVES, zero1=2.5, fsdp=9.0) == ["NcclGroup", "SharedStep"]
-    assert verified(gpu_check.COLLECTIVES, zero1=2.5, fsdp=None) == ["NcclGroup"], "one has no result"
+    assert verified(suites.COLLECTIVES) == ["NcclGroup"]
+    assert verified(suites.COLLECTIVES[1:]) == verified(suites.COLLECTIVES, "failed") == []
+    assert verified(suites.COLLECTIVES, zero1=2.5, fsdp=9.0) == ["NcclGroup", "SharedStep"]
+    assert verified(suites.COLLECTIVES, zero1=2.5, fsdp=None) == ["NcclGroup"], "one has no result"
 
 
 @pytest.mark.parametrize("name", ["quick", "kernels", "chosen", "training", "generation", "compiled"])
@@ -447,12 +582,34 @@ def test_a_suite_fails_without_results_or_with_a_failed_case(machine: Machine, n
     [(0.010, "ms", "passed"), (10.1, "us", "passed"), (0.0096, "ms", "failed"), (0.0125, "ms", "failed")],
 )
 def test_a_product_takes_pytorchs_time(machine: Machine, ours: float, unit: str, status: str) -> None:
-    machine.answers("python", output="0.00001")
-    machine.answers("roofbench", file=results({"name": "p", "real_time": ours, "time_unit": unit}))
+    machine.answers("python", output=TORCH)
+    machine.answers("roofbench", file=results({"name": "p", "real_time": ours, "time_unit": unit, "clock_mhz": 1410}))
+    smi = machine.stand_in("nvidia-smi")
+    smi.write_text("#!/bin/sh\nexec 1>&2\nprintf '300, 90, 30\\n1410, 690, 60\\n1400, 700, 61\\n1390, 695, N/A\\n'\n")
     step = machine.step("product_against_torch")
     assert step.status == status, step.reason
     assert (f"{ours / 0.01:.3f} of PyTorch's" in step.reason) == (status == "failed")
-    assert len(step.figures["ours_s"]) == len(step.figures["torch_s"]) == 2
+    assert len(step.figures["ours"]) == len(step.figures["torch"]) == 2
+    assert step.figures["ours"][0]["clock_mhz"] == 1410
+    flags = machine.calls("roofbench")[-1]
+    load = {"--benchmark_min_warmup_time=1", "--benchmark_min_time=700x", "--roofs=off"}
+    assert load <= set(flags), "as long as PyTorch's, and as many products"
+    assert machine.calls("python")[-1][-2] == "2.0"
+
+
+def test_readings_without_load_do_not_count() -> None:
+    found = suites._under_load(["300, 90, 30", "1410, 690, 60", "1400, 700, 61", "N/A, N/A, 1"])
+    assert found == {"clock_mhz": 1405, "power_w": 695, "temperature_c": 60.5, "readings": 2}
+    assert suites._under_load(["no devices"]) == {"fault": "no devices"}
+
+
+@pytest.mark.parametrize("row", [{"real_time": 0.0, "error_message": "no memory"}, {"error_occurred": True}, None])
+def test_a_product_that_failed_is_not_kept(machine: Machine, row: dict[str, Any] | None) -> None:
+    machine.answers("python", output=TORCH)
+    machine.answers("roofbench", file=results(*([{"name": "p", **row}] if row is not None else [])))
+    step = machine.step("product_against_torch")
+    assert (step.status, step.figures["ours"]) == ("failed", [])
+    assert step.reason == f"our product has no time: {(row or {}).get('error_message', 'no case ran')}"
 
 
 def test_pytorch_that_fails_in_the_middle_fails_the_step(machine: Machine) -> None:
@@ -464,9 +621,22 @@ def test_pytorch_that_fails_in_the_middle_fails_the_step(machine: Machine) -> No
 
 
 def test_a_program_that_hangs_has_failed() -> None:
-    done = gpu_check.run(["sleep", "600"], 0.05)
+    done = processes.run(["sleep", "600"], 0.05)
     assert done.returncode == 124
     assert "timed out after" in done.stdout
+
+
+def test_output_that_is_cut_inside_a_character_is_read() -> None:
+    done = processes.run(["printf", r"3 \302"], 10)
+    assert (done.returncode, done.stdout) == (0, "3 \ufffd")
+
+
+def test_output_is_watched_while_a_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "POLL", 0.01)
+    watched: list[str] = []
+    processes.run(["sh", "-c", "echo first; sleep 0.3; echo second"], 10, watch=watched.append)
+    assert "first\n" in watched
+    assert watched[-1] == "first\nsecond\n"
 
 
 @pytest.fixture
@@ -479,13 +649,37 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def proof(**changed: Step) -> dict[str, Step]:
+    """The steps after which all of our kernels are accepted."""
+    passed = dict.fromkeys(KERNEL_TESTS, "ok")
+    clean = {"tests": passed, "summary": SUMMARY, "blamed": {}, "unattributed": []}
+    clock = {"tests": dict.fromkeys(CLOCK_TESTS, "ok")}
+    figures: dict[str, dict[str, Any]] = {
+        "kernels_test": {"tests": passed},
+        "clock_test": clock,
+        "memcheck": clean,
+        "racecheck": clean,
+    }
+    context = {"device": "NVIDIA H200", "gpu_datasheet": "h200", **dict.fromkeys(measured.ROOFS.values(), "4.2e12")}
+    cases = [{"name": name, "mem_util": 0.8} for name in case_names()]
+    figures["kernels"] = {"results": {"context": context, "benchmarks": cases}}
+    return {name: Step(name, "passed", figures=of_step) for name, of_step in figures.items()} | changed
+
+
+def case_names() -> list[str]:
+    """A case of each kernel."""
+    gemv = ("bf16/", "fp32/", "int4/", "int8/", "int8/batch:2/", "int8/batch:4/", "int8/batch:8/")
+    names = [f"gemv/impl:native/precision:{case}n:8192" for case in gemv] + ["gemv/impl:native/precision:int8/n:8200"]
+    for family in ("layer_norm", "rms_norm", "softmax"):
+        names += [f"{family}/impl:native/dtype:{t}/rows:65536/d:{d}" for t in ("bf16", "fp32") for d in (256, 4096)]
+    return names
+
+
 def test_kernels_that_a_gpu_ran_are_verified_by_a_command(machine: Machine, sources: Path) -> None:
-    known = json.loads((ROOT / "tools/kernel_code/gpu_expected.json").read_text())["shares"]
-    rows = [{"kernel": kernel, "measured": None if "float" in kernel else 0.9} for kernel in known]
-    steps = [gpu_check.Step(name, "passed") for name in gpu_check.STEPS]
-    for step in steps:
-        step.figures = {"results": results({"name": "a/b:c"}), "kernels": rows, "busbw": {}}
-    gpu_check.write(machine.out, steps)
+    steps = proof(compiled=Step("compiled", "passed", figures={"results": results({"name": "a/b:c"})}))
+    of_softmax = [case for case in steps["kernels"].figures["results"]["benchmarks"] if "softmax" in case["name"]]
+    del of_softmax[-1]["mem_util"]
+    result_file.write(machine.out, list(steps.values()))
     assert machine.check(f"--accept={machine.out}") == 0
     left = (sources / "lib/device/unverified.cc").read_text()
     ran = json.loads((sources / "tests/structure/verified_kernels.json").read_text())
@@ -493,18 +687,83 @@ def test_kernels_that_a_gpu_ran_are_verified_by_a_command(machine: Machine, sour
     assert {"Spin", "ReadStream", "GemvRows", "InductorPackage"} <= set(ran)
     for kernel in ran:
         assert f'{{"{kernel}"' not in left
-    assert "SoftmaxRows" not in ran, "its fp32 variant did not run"
+    assert "SoftmaxRows" not in ran, "a variant did not run"
     assert '{"SoftmaxRows", kRows, true},' in left
 
 
-@pytest.mark.parametrize("failed", ["gpu_tests", "kernels", "memcheck", "racecheck"])
-def test_kernels_that_fail_a_check_are_not_verified(failed: str) -> None:
-    steps = {name: gpu_check.Step(name, "failed" if name == failed else "passed") for name in gpu_check.STEPS}
-    for step in steps.values():
-        step.figures = {"results": results(), "kernels": [{"kernel": "A<1>", "measured": 0.5}], "busbw": {}}
-    assert gpu_check.verified(steps) == [], "and no case of a package ran"
-    steps[failed].status = "passed"
-    assert gpu_check.verified(steps) == ["A", "Spin"]
+GEMV = {"tests": dict.fromkeys(KERNEL_TESTS, "ok") | {"KernelsTestNative.Gemv": "failed"}}
+CLEAN = {"tests": dict.fromkeys(KERNEL_TESTS, "ok"), "summary": SUMMARY}
+
+
+@pytest.mark.parametrize(
+    ("step", "figures", "lost"),
+    [
+        ("kernels_test", GEMV, {"GemvRows"}),
+        ("racecheck", CLEAN | GEMV, {"GemvRows"}),
+        ("memcheck", CLEAN | {"blamed": {"Spin": "Invalid"}}, {"Spin"}),
+        ("memcheck", CLEAN | {"unattributed": ["?"]}, set(gpu_tests.TESTS_OF)),
+        ("racecheck", CLEAN | {"summary": ""}, set(gpu_tests.TESTS_OF)),
+        ("clock_test", {"tests": {}}, {"Spin"}),
+        ("clock_test", {"tests": {"ClockTest.ASpinEndsWhenItShould": "ok", "ClockTest.MarksGrow": "failed"}}, set()),
+        ("families", {"tests": {"F/CasesTest.A/1": "failed"}}, set()),
+    ],
+)
+def test_a_kernel_is_accepted_alone(step: str, figures: dict[str, Any], lost: set[str]) -> None:
+    assert set(result_file.verified(proof())) == set(gpu_tests.TESTS_OF)
+    verified = result_file.verified(proof(**{step: Step(step, "failed", figures=figures)}))
+    assert set(gpu_tests.TESTS_OF) - set(verified) == lost
+    assert not any(kernel in result_file.verified({}) for kernel in gpu_tests.TESTS_OF)
+
+
+@pytest.mark.parametrize("share", [0.2, 1.1])
+def test_a_share_that_cannot_be_is_not_accepted(share: float) -> None:
+    steps = proof()
+    for case in steps["kernels"].figures["results"]["benchmarks"]:
+        case["mem_util"] = share if "softmax" in case["name"] else case["mem_util"]
+    assert "SoftmaxRows" not in result_file.verified(steps)
+    assert "RmsNormRows" in result_file.verified(steps)
+
+
+def test_a_kernel_is_accepted_before_its_step_has_ended() -> None:
+    steps = proof()
+    of_step = steps["kernels"].figures["results"]
+    ran = [{"name": name, "verdict": "measured", "counters": {"mem_util": 0.8}} for name in case_names()]
+    journal = [{"context": of_step["context"]}, *(line for line in ran if "gemv" in line["name"])]
+    steps["kernels"] = Step("kernels", figures={"journal": journal})
+    left = {"LayerNormRows", "RmsNormRows", "SoftmaxRows"}
+    assert set(gpu_tests.TESTS_OF) - set(result_file.verified(steps)) == left
+    journal[3]["verdict"] = "failed"
+    assert "GemvRows" not in result_file.verified(steps)
+
+
+def test_figures_of_an_unexpected_form_do_not_keep_the_file_from_being_written(machine: Machine) -> None:
+    result_file.write(machine.out, [Step("compiled", "passed", figures={})])
+    assert machine.result()["verified"] == []
+    assert machine.result()["verified_fault"] == "KeyError: 'results'"
+
+
+def test_facts_are_taken_whatever_is_missing(machine: Machine) -> None:
+    smi = machine.stand_in("nvidia-smi")
+    smi.write_text('#!/bin/sh\ncase "$1" in -q) echo "ECC Mode : Enabled";; *) echo no such field; exit 6;; esac\n')
+    machine.tools.gpu_test = None
+    step = machine.step("facts")
+    assert step.status == "passed"
+    (of_call,) = step.figures["calls"]
+    commands = of_call["commands"]
+    assert (commands["nvidia_smi_q"]["status"], commands["nvidia_smi_q"]["output"]) == (0, "ECC Mode : Enabled\n")
+    assert commands["gpus"]["status"] == 6, "the others are taken nevertheless"
+    assert commands["ldd_roofbench"]["status"] is None
+    assert "No such file" in commands["ldd_roofbench"]["output"], "there is no ldd on this path"
+    assert "ldd_gpu_test" not in commands
+    assert "MemFree" in of_call["files"]["/proc/meminfo"]
+    assert {"memory.free", "mig.mode.current", "ecc.mode.current"} <= set(facts.OF_GPUS.split(","))
+    json.dumps(step.figures)
+
+
+def test_facts_of_every_call_are_kept(good_machine: Machine) -> None:
+    assert good_machine.check() == 0
+    assert good_machine.check() == 0
+    assert len(good_machine.result()["steps"][0]["figures"]["calls"]) == 2, "another machine may continue"
 
 
 def test_an_installed_tree_has_no_table_to_change(
@@ -513,3 +772,27 @@ def test_an_installed_tree_has_no_table_to_change(
     monkeypatch.setattr(gpu_check, "ROOT", machine.folder)
     assert machine.check("--accept=result.json") == 2
     assert "use it in the sources" in capsys.readouterr().err
+
+
+def test_the_documented_command_fits_a_machine_that_is_lent(tmp_path: Path) -> None:
+    page = (ROOT / "docs/gpus.md").read_text()
+    (block,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "--budget" in block]
+    scripts = {"gpu-tree/bin/gpu_check": '#!/bin/sh\necho "$LD_LIBRARY_PATH"\nprintf "%s\\n" "$@"\n'}
+    scripts |= {"bin/python3": f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n'}
+    for name, text in scripts.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text("raise SystemExit('imported, which takes seconds')\n")
+    for driver, expected in (("/driver", f"/driver:{tmp_path}/torch/lib"), ("", f"{tmp_path}/torch/lib")):
+        environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": driver, "OUT": "/back"}
+        done = subprocess.run(
+            ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        path, *flags = done.stdout.split()
+        assert path == expected, "the driver may be found by what is there"
+        assert "--out=/back/gpu_check.json" in flags
+        assert "--budget=540" in flags
+    locks = page[page.index("-lgc") : page.index("## One command")]
+    assert "On a machine that is lent, leave the clocks as they are" in locks
