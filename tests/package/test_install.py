@@ -91,7 +91,15 @@ def test_the_package_names_every_layer(prefix: Path) -> None:
 
 def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:
     # A stand-in for a GPU is useless on a machine with one; formulas, cases, flags and results are the same everywhere.
-    useless = {"emulated_test", "fake_cuda_test", "results_test", "workload_test", "cases_test", "cli_test"}
+    useless = {
+        "emulated_test",
+        "fake_cuda_test",
+        "results_test",
+        "workload_test",
+        "cases_test",
+        "cli_test",
+        "gbench_test",
+    }
     built = {program.name for program in (BUILD / "bin").glob("*_test")} - useless
     built = {name for name in built if not name.endswith("_slow_test")}
     assert {program.name for program in programs(prefix)} == {"roofbench", *built}

@@ -22,6 +22,7 @@
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/attention/attention.h"
 #include "lib/kernels/operators/attention/attention_gradient.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/threading/thread_pool.h"
 
 namespace roofbench {
@@ -96,12 +97,24 @@ double BlockBytes(const workload::Attention& shape, bool has_backward) {
   return at::get_num_threads() * ((has_backward ? 2 : 1) * scores * (fp32 + reduced) + sums);
 }
 
+// For a processor's tiles, LibTorch's kernel packs the keys and values of every head, and a block of them on each
+// thread; as counted with LibTorch 2.11, in bf16 and forward.
+double PackedBytes(const workload::Attention& shape) {
+  constexpr double kFewest = 64;  // queries and keys
+  if (shape.dtype != workload::Dtype::kBf16 || !kernels::HasTiles(kernels::TileProduct::kBf16)) return 0;
+  if (shape.queries < kFewest || shape.keys < kFewest) return 0;
+  const double rows = 2 * shape.batch * shape.heads * shape.keys + at::get_num_threads() * std::min(512.0, shape.keys);
+  return rows * shape.head_dim * ElementBytes(shape.dtype);
+}
+
 // The memory of LibTorch's flash attention on a processor in addition to operands and results, on all of its threads.
 double SdpaScratchBytes(const workload::Attention& shape, const std::string& pass) {
   const double of_query = shape.batch * shape.heads * shape.queries;
   const double as_q = of_query * shape.head_dim * ElementBytes(shape.dtype);
   // y is a new tensor next to the previous one, and there is a number for each query.
-  if (pass == kForward) return as_q + of_query * ElementBytes(workload::Dtype::kFp32) + BlockBytes(shape, false);
+  if (pass == kForward) {
+    return as_q + of_query * ElementBytes(workload::Dtype::kFp32) + BlockBytes(shape, false) + PackedBytes(shape);
+  }
   // As counted: y, three more tensors as large as q while gradients are made, and one where a group's are added up.
   const double group = shape.heads > shape.kv_heads ? 1 : 0;
   return ((pass == kBackward ? 4 : 5) + group) * as_q + BlockBytes(shape, true);
