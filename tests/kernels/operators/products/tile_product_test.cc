@@ -21,11 +21,10 @@ struct Shape {
   int64_t m, n, k;
 };
 
-// Full and partial tiles, panels, blocks and slabs of every operand; one row, one column, an odd number of elements;
-// rows that take two chunks of packed columns, with one and with several panels of them.
-constexpr Shape kShapes[] = {{1, 1, 1},      {16, 16, 32},   {33, 31, 65},  {17, 70, 3},  {70, 17, 40},
-                             {40, 300, 97},  {260, 1, 3},    {33, 33, 600}, {1, 1, 1100}, {5, 257, 65},
-                             {70, 97, 8500}, {64, 32, 1024}, {64, 48, 1056}};
+// Full and partial tiles, panels, chunks and slabs of every operand; one row, one column, an odd number of elements.
+constexpr Shape kShapes[] = {{1, 1, 1},     {16, 16, 32},   {33, 31, 65},  {17, 70, 3},  {70, 17, 40},
+                             {40, 300, 97}, {260, 1, 3},    {33, 33, 600}, {1, 1, 1100}, {5, 257, 65},
+                             {64, 32, 512}, {64, 48, 1056}, {33, 97, 700}};
 
 template <TileProduct kProduct>
 TileFactor<kProduct> Draw(SplitMix64& random) {
@@ -106,10 +105,9 @@ TEST(TileProduct, HardwareEqualsPlainLoops) {
 
 // A number of rows of x that fills no, some and all tiles and panels; rows and elements of w that are multiples of
 // nothing, and of everything.
-constexpr Shape kLinears[] = {{1, 1, 1},     {1, 40, 70},   {8, 40, 70},    {9, 33, 31},
-                              {15, 33, 31},  {16, 16, 32},  {17, 31, 97},   {31, 65, 63},
-                              {32, 32, 64},  {33, 17, 33},  {48, 50, 515},  {65, 20, 550},
-                              {17, 290, 35}, {270, 40, 33}, {100, 64, 768}, {130, 70, 4300}};
+constexpr Shape kLinears[] = {{1, 1, 1},     {1, 40, 70},   {8, 40, 70},   {9, 33, 31},   {15, 33, 31},
+                              {16, 16, 32},  {17, 31, 97},  {31, 65, 63},  {32, 32, 64},  {33, 17, 33},
+                              {48, 50, 515}, {65, 20, 550}, {17, 290, 35}, {270, 40, 33}, {97, 33, 544}};
 
 struct LinearOperands {
   explicit LinearOperands(const Shape& shape)
@@ -262,6 +260,42 @@ TEST(TileLinear, HardwareEqualsPlainLoops) {
 #else
   GTEST_SKIP() << kNoTiles;
 #endif
+}
+
+// x[i, c] = (i % period - period / 2) · s, where s is the sign that all factors have in column c.
+int8_t PeriodicFactor(int64_t row, int64_t period) { return static_cast<int8_t>(row % period - period / 2); }
+std::vector<int8_t> PeriodicRows(int64_t rows, int64_t columns, int64_t period) {
+  std::vector<int8_t> made;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const int sign = c % 3 == 0 ? -1 : 1;
+      made.push_back(static_cast<int8_t>(sign * PeriodicFactor(i, period)));
+    }
+  }
+  return made;
+}
+
+// Rows that take two chunks of packed columns, for which several panels of them keep their sums.
+TEST(TileProduct, LongRowsTakeSeveralChunks) {
+  const int64_t m = 290;
+  const int64_t n = 97;
+  const int64_t k = 8300;
+  const TileBlocks blocks(m, n, TileSteps(k), 1);
+  ASSERT_GT(blocks.row_panels, 1);
+  ASSERT_LT(blocks.steps, TileSteps(k));
+  const std::vector<int8_t> x = PeriodicRows(m, k, 7);
+  const std::vector<int8_t> w = PeriodicRows(n, k, 5);
+  std::vector<std::byte> packed(Size(PanelBytes(n, TileSteps(k))), std::byte{0x7f});
+  PackTileColumns(std::as_bytes(std::span(w)).data(), n, k, k, packed.data(), SerialFor());
+  std::vector<int32_t> y(Size(m * n));
+  const TiledProduct<EmulatedTiles, TileProduct::kInt8> product = {
+      .x = x.data(), .w = packed.data(), .output = {y.data(), n}, .m = m, .n = n, .k = k};
+  product(SerialFor());
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      ASSERT_EQ(y[Size(i * n + j)], k * PeriodicFactor(i, 7) * PeriodicFactor(j, 5)) << i << ", " << j;
+    }
+  }
 }
 
 TEST(TileProduct, BlocksAreEnoughForAllThreads) {
