@@ -107,7 +107,7 @@ TEST(TileProduct, HardwareEqualsPlainLoops) {
 // nothing, and of everything.
 constexpr Shape kLinears[] = {{1, 1, 1},     {1, 40, 70},   {8, 40, 70},   {9, 33, 31},   {15, 33, 31},
                               {16, 16, 32},  {17, 31, 97},  {31, 65, 63},  {32, 32, 64},  {33, 17, 33},
-                              {48, 50, 515}, {65, 20, 550}, {17, 290, 35}, {270, 40, 33}, {97, 33, 544}};
+                              {48, 50, 515}, {65, 20, 550}, {17, 290, 35}, {270, 40, 33}, {97, 33, 288}};
 
 struct LinearOperands {
   explicit LinearOperands(const Shape& shape)
