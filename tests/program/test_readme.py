@@ -124,8 +124,19 @@ _INSTALLED = {"python": "", "pytest": "-m pytest -p roofbench._pytest", "roofrep
 SILENT = ("text", "cpp", "cmake", "crontab", "toml", "yaml", "python")
 
 
+# Pages whose commands take half a minute or more.
+LONG = {f"docs/{name}.md" for name in ("comparing", "distributed", "published", "python", "serving", "training")}
+
+
 def page_name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+RINGS = [
+    pytest.param(page, marks=pytest.mark.nightly if page_name(page) in LONG else pytest.mark.slow, id=page_name(page))
+    for page in documents.PAGES
+    if documents.commands(page)
+]
 
 
 def smaller(command: str) -> str:
@@ -156,9 +167,8 @@ def reader(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("program")
-@pytest.mark.parametrize("page", [page for page in documents.PAGES if documents.commands(page)], ids=page_name)
+@pytest.mark.parametrize("page", RINGS)
 def test_commands(page: Path, reader: Path) -> None:
     commands = [command for command in documents.commands(page) if command not in ELSEWHERE]
     if any("CHECKPOINT" in command for command in commands):

@@ -337,7 +337,7 @@ def test_without_arrays() -> None:
     _honest(lambda n: sum(range(n)), 1000, reference=lambda n: n * (n - 1) // 2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_compiled_function() -> None:
     """Compilation is in the first call, not among the samples."""
     compiled = torch.compile(lambda x: F.gelu(x) * 2)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 5e6
 RUNTIMES = ("gomp", "libomp", "iomp")  # of OpenMP
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # a build of its own
 
 
 def run(*command: str | Path, **environment: str) -> str:
