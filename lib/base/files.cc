@@ -2,11 +2,13 @@
 #include "lib/base/files.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostLinks = 40;  // as in Linux
-constexpr mode_t kPermissions = 07777;
+constexpr mode_t kPermissions = 0777;
 
 const char* Remedy(int error) {
   switch (error) {
@@ -77,6 +79,41 @@ absl::Status CheckBase(const std::string& path) {
   }
   return absl::OkStatus();
 }
+
+// The locked files of this process. A process that it forks shares their locks, for as long as it lives: it lets go of
+// them, so that a case that leaves a process behind does not keep the journal from the next run.
+class SharedLocks {
+ public:
+  static void Add(int file) {
+    static const int kRegistered = pthread_atfork(nullptr, nullptr, LetGo);
+    static_cast<void>(kRegistered);
+    for (std::atomic<int>& slot : files_) {
+      int free = kFree;
+      if (slot.compare_exchange_strong(free, file)) return;
+    }
+  }
+  static void Remove(int file) {
+    for (std::atomic<int>& slot : files_) {
+      int held = file;
+      if (slot.compare_exchange_strong(held, kFree)) return;
+    }
+  }
+
+ private:
+  static constexpr int kFree = 0;  // no file of ours
+  static constexpr std::size_t kMost = 16;
+
+  // In the new process, which may call little more than the system. The numbers stay in use: their owners close them.
+  static void LetGo() {
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const std::atomic<int>& slot : files_) {
+      if (const int file = slot; file != kFree) dup3(nowhere, file, O_CLOEXEC);
+    }
+    close(nowhere);
+  }
+
+  static inline std::array<std::atomic<int>, kMost> files_{};
+};
 
 // Opens a device, a pipe or a file without a name. Without O_NONBLOCK, a pipe without a reader would block forever.
 absl::StatusOr<int> OpenForWriting(const std::string& path) {
@@ -152,9 +189,11 @@ absl::StatusOr<TempFile> CreateSiblingTempFile(const std::string& path) {
   if (made.file < 0) return FileError("write", path, errno);
   struct stat old {};
   struct stat facts {};
-  // Compare first: some file systems do not support fchmod.
-  if (stat(path.c_str(), &old) == 0 && fstat(made.file, &facts) == 0 && old.st_mode != facts.st_mode &&
-      fchmod(made.file, old.st_mode & kPermissions) != 0) {
+  // What is given to a user is theirs: of another user's file nothing is taken over, and no bit that a new file would
+  // not have. Compare first: some file systems do not support fchmod.
+  const bool is_ours = stat(path.c_str(), &old) == 0 && fstat(made.file, &facts) == 0 && old.st_uid == geteuid();
+  const mode_t kept = old.st_mode & facts.st_mode & kPermissions;
+  if (is_ours && kept != (facts.st_mode & kPermissions) && fchmod(made.file, kept) != 0) {
     const absl::Status status = FileError("write", path, errno);
     close(made.file);
     unlink(made.path.c_str());
@@ -308,7 +347,10 @@ absl::Status LockedFile::Open(const std::string& path, bool create) {
       Close();
       return absl::AbortedError(path);
     }
-    if (IsInPlace()) return absl::OkStatus();
+    if (IsInPlace()) {
+      SharedLocks::Add(file_);
+      return absl::OkStatus();
+    }
     made_ = false;
     Close();
   }
@@ -325,6 +367,7 @@ absl::Status LockedFile::OpenInPlace(const std::string& path) {
 
 void LockedFile::Close() {
   if (std::exchange(made_, false) && IsInPlace()) unlink(path_.c_str());
+  SharedLocks::Remove(file_);
   if (file_ >= 0) close(file_);
   file_ = -1;
 }
@@ -376,7 +419,9 @@ absl::Status LockedFile::Replace(std::string_view text, Old old) {
     return status;
   }
   made_ = false;
+  SharedLocks::Remove(file_);
   close(std::exchange(file_, made->file));
+  SharedLocks::Add(file_);
   return absl::OkStatus();
 }
 

@@ -5,11 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -317,6 +321,49 @@ mode_t ModeOf(const std::string& path) {
   struct stat facts {};
   EXPECT_EQ(stat(path.c_str(), &facts), 0) << path;
   return facts.st_mode & 07777;
+}
+
+TEST(AtomicFileTest, TakesNoMoreOverFromTheOldFileThanANewOneWouldHave) {
+  const TempFolder folder;
+  const std::string path = folder / "result.json";
+  const auto written = [&](mode_t mode, uid_t owner) {
+    EXPECT_TRUE(WriteFile(path, "old").ok());
+    EXPECT_EQ(chown(path.c_str(), owner, static_cast<gid_t>(-1)), 0);
+    EXPECT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_TRUE(WriteFile(path, "new").ok());
+    return ModeOf(path);
+  };
+  const mode_t before = umask(0022);
+  EXPECT_EQ(written(0600, geteuid()), 0600);
+  EXPECT_EQ(written(04777, geteuid()), 0644);
+  if (geteuid() == 0) {
+    EXPECT_EQ(written(04600, 65534), 0644) << "of another user";
+  }
+  umask(before);
+}
+
+TEST(LockedFileTest, AForkedProcessDoesNotHoldTheLock) {
+  const TempFolder folder;
+  const std::string path = folder / "run.jsonl";
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  auto first = std::make_unique<LockedFile>(milliseconds(0));
+  ASSERT_TRUE(first->Open(path, /*create=*/true).ok());
+  ASSERT_TRUE(first->Replace("one", LockedFile::Old::kDrop).ok());
+  const pid_t left = fork();
+  if (left == 0) {
+    _exit(write(ends[1], "x", 1) == 1 ? pause() : 1);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1) << "it runs";
+  first.reset();
+  LockedFile second{milliseconds(0)};
+  EXPECT_TRUE(second.Open(path, /*create=*/false).ok()) << "a process that a case left behind keeps the journal";
+  EXPECT_EQ(second.Read(), "one");
+  close(ends[0]);
+  close(ends[1]);
+  kill(left, SIGKILL);
+  EXPECT_EQ(waitpid(left, nullptr, 0), left);
 }
 
 TEST(PrivateFolder, IsPrivateWhateverTheUmask) {
