@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "lib/hardware/cgroups.h"
 #include "lib/hardware/system_tree.h"
 #include "lib/kernels/simd/isa.h"
 
@@ -115,49 +116,24 @@ constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 // The files of one version of cgroups.
 struct CgroupFiles {
-  const char* mount;
   const char* limit;
   const char* usage;
   const char* reclaimable;  // key in memory.stat: page cache that counts as used but gives way
 };
 
-constexpr CgroupFiles kCgroupV2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
-constexpr CgroupFiles kCgroupV1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                   "total_inactive_file"};
+constexpr CgroupFiles kCgroupV2 = {"memory.max", "memory.current", "inactive_file"};
+constexpr CgroupFiles kCgroupV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 
-// The bytes that a cgroup and all its ancestors still leave. Inside a container /proc/self/cgroup may name a path of
-// the host, which is not mounted here; the container's own limit then stands at the mount itself, the last folder
-// tried.
-double LeftInCgroup(const SystemTree& tree, const CgroupFiles& files, std::string path) {
-  double left = kUnlimited;
-  while (true) {
-    while (!path.empty() && path.back() == '/') path.pop_back();
-    const std::string folder = std::string(files.mount) + path + "/";
-    const std::optional<double> limit = tree.Number(folder + files.limit);
-    const std::optional<double> usage = tree.Number(folder + files.usage);
-    if (limit && *limit < kUnlimitedV1 && usage) {
-      const double reclaimable = NumberOf(tree.Text(folder + "memory.stat"), files.reclaimable).value_or(0);
-      left = std::min(left, std::max(0.0, *limit - std::max(0.0, *usage - reclaimable)));
-    }
-    if (path.empty()) return left;
-    path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  }
-}
-
-// /proc/self/cgroup: "hierarchy:controllers:path" a line; version 2 has hierarchy 0 and no controllers.
+// The bytes that the cgroups of this process still leave.
 double LeftInCgroups(const SystemTree& tree) {
   double left = kUnlimited;
-  std::istringstream lines(tree.Text("/proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string path = line.substr(second + 1);
-    if (second == first + 1) left = std::min(left, LeftInCgroup(tree, kCgroupV2, path));
-    std::istringstream controllers(line.substr(first + 1, second - first - 1));
-    for (std::string controller; std::getline(controllers, controller, ',');) {
-      if (controller == "memory") left = std::min(left, LeftInCgroup(tree, kCgroupV1, path));
-    }
+  for (const CgroupFolder& folder : CgroupFolders(tree, "memory")) {
+    const CgroupFiles& files = folder.is_v2 ? kCgroupV2 : kCgroupV1;
+    const std::optional<double> limit = tree.Number(folder.path + files.limit);
+    const std::optional<double> usage = tree.Number(folder.path + files.usage);
+    if (!limit || *limit >= kUnlimitedV1 || !usage) continue;
+    const double reclaimable = NumberOf(tree.Text(folder.path + "memory.stat"), files.reclaimable).value_or(0);
+    left = std::min(left, std::max(0.0, *limit - std::max(0.0, *usage - reclaimable)));
   }
   return left;
 }

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <thread>
 
+#include "lib/hardware/cgroups.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/system_tree.h"
@@ -57,22 +60,31 @@ Disturbance Siblings(const SystemTree& tree, const CpuFacts& facts) {
                  : ""};
 }
 
-// The cgroup's quota in processors, from "max 100000" (version 2) or from two files (version 1).
-Disturbance Quota(const SystemTree& tree) {
-  constexpr char kRemedy[] =
-      "a quota stops threads in the middle of a step: run without it (docker run without --cpus)";
-  std::istringstream v2(tree.Text("/sys/fs/cgroup/cpu.max"));
-  std::string quota;
-  double period = 0;
-  if (v2 >> quota >> period && period > 0) {
-    if (quota == "max") return {"cpu_quota", "none"};
-    return {"cpu_quota", Trimmed(std::atof(quota.c_str()) / period) + " processors", kRemedy};
+// The smallest quota of the cgroups, in processors: "max 100000" or "150000 100000" in version 2, two files in version
+// 1. nullopt: the folder reports none; infinite: it has none.
+std::optional<double> QuotaOf(const SystemTree& tree, const CgroupFolder& folder) {
+  if (folder.is_v2) {
+    std::istringstream text(tree.Text(folder.path + "cpu.max"));
+    std::string quota;
+    double period = 0;
+    if (!(text >> quota >> period) || period <= 0) return std::nullopt;
+    return quota == "max" ? std::numeric_limits<double>::infinity() : std::atof(quota.c_str()) / period;
   }
-  const std::optional<double> v1 = tree.Number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  const std::optional<double> v1_period = tree.Number("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (!v1 || !v1_period || *v1_period <= 0) return {"cpu_quota", kUnknown};
-  if (*v1 < 0) return {"cpu_quota", "none"};
-  return {"cpu_quota", Trimmed(*v1 / *v1_period) + " processors", kRemedy};
+  const std::optional<double> quota = tree.Number(folder.path + "cpu.cfs_quota_us");
+  const std::optional<double> period = tree.Number(folder.path + "cpu.cfs_period_us");
+  if (!quota || !period || *period <= 0) return std::nullopt;
+  return *quota < 0 ? std::numeric_limits<double>::infinity() : *quota / *period;
+}
+
+Disturbance Quota(const SystemTree& tree) {
+  std::optional<double> least;
+  for (const CgroupFolder& folder : CgroupFolders(tree, "cpu")) {
+    if (const std::optional<double> one = QuotaOf(tree, folder)) least = std::min(*one, least.value_or(*one));
+  }
+  if (!least) return {"cpu_quota", kUnknown};
+  if (std::isinf(*least)) return {"cpu_quota", "none"};
+  return {"cpu_quota", Trimmed(*least) + " processors",
+          "a quota stops threads in the middle of a step: run without it (docker run without --cpus)"};
 }
 
 Disturbance HugePages(const CpuFacts& facts) {
