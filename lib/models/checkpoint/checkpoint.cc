@@ -109,25 +109,31 @@ int64_t RowsOfABlock(uint64_t row_bytes) {
   return std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
 }
 
-// The files of the folder that hold tensors.
-absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
+// The files of the folder that hold tensors, and where it has an index, which file has the valid copy of each.
+struct Files {
+  std::set<std::string> names;
+  std::map<std::string, std::string> of_tensors = {};
+};
+
+absl::StatusOr<Files> FindFiles(const std::string& folder) {
   const std::string path = StrCat(folder, "/", kIndex);
-  if (!Exists(path)) return std::vector<std::string>{kSingleFile};
+  if (!Exists(path)) return Files{.names = {kSingleFile}};
   const absl::StatusOr<std::string> text = ReadFile(path, kLongestIndex);
   if (!text.ok()) return text.status();
   const absl::StatusOr<nlohmann::json> index = ParseJsonObject(*text, kIndexDepth);
   if (!index.ok()) return InvalidArgumentError(StrCat(path, ": it ", index.status().message()));
   const auto map = index->find("weight_map");
   if (map == index->end() || !map->is_object()) return InvalidArgumentError(StrCat(path, ": it has no weight_map"));
-  std::set<std::string> names;
+  Files files;
   for (const auto& [tensor, name] : map->items()) {
     // A name without a path: an index must not lead out of its folder.
     if (!name.is_string() || name.get<std::string>().find('/') != std::string::npos) {
       return InvalidArgumentError(StrCat(path, ": the file of ", tensor, " does not name a file in the same folder"));
     }
-    names.insert(name.get<std::string>());
+    files.names.insert(name.get<std::string>());
+    files.of_tensors.emplace(tensor, name.get<std::string>());
   }
-  return std::vector<std::string>(names.begin(), names.end());
+  return files;
 }
 
 // Every tensor that a decoder needs, with its shape.
@@ -254,17 +260,17 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   Checkpoint checkpoint;
   checkpoint.config_ = *std::move(config);
 
-  const absl::StatusOr<std::vector<std::string>> names = FileNames(folder);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
-    absl::StatusOr<Safetensors> file = Safetensors::Open(StrCat(folder, "/", name));
-    if (!file.ok()) return file.status();
-    checkpoint.files_.push_back(*std::move(file));
-  }
-  for (const Safetensors& file : checkpoint.files_) {
-    for (const auto& [name, entry] : file.entries()) {
-      if (!checkpoint.tensors_.emplace(name, Place{&file, &entry}).second) {
-        return InvalidArgumentError(StrCat(folder, ": two files hold the tensor ", name));
+  const absl::StatusOr<Files> files = FindFiles(folder);
+  if (!files.ok()) return files.status();
+  for (const std::string& name : files->names) {
+    absl::StatusOr<Safetensors> opened = Safetensors::Open(StrCat(folder, "/", name));
+    if (!opened.ok()) return opened.status();
+    const Safetensors& file = checkpoint.files_.emplace_back(*std::move(opened));
+    for (const auto& [tensor, entry] : file.entries()) {
+      const auto listed = files->of_tensors.find(tensor);
+      if (listed != files->of_tensors.end() && listed->second != name) continue;  // left over from another version
+      if (!checkpoint.tensors_.emplace(tensor, Place{&file, &entry}).second) {
+        return InvalidArgumentError(StrCat(folder, ": two files hold the tensor ", tensor));
       }
     }
   }
@@ -299,8 +305,8 @@ absl::Status Checkpoint::CheckTensors(const std::string& folder) const {
     }
     const bool fits = stored.is_words ? entry.type == at::kInt : c10::isFloatingType(entry.type);
     if (!fits) {
-      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " holds ", c10::toString(entry.type),
-                                         " instead of ", stored.is_words ? "32-bit words" : "floating point"));
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " holds ", entry.dtype, " instead of ",
+                                         stored.is_words ? "32-bit words" : "floating point"));
     }
   }
   return config_.packed ? CheckOrderOfColumns(folder) : absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -105,7 +106,7 @@ class Checkpoint {
 
   DecoderConfig config_;
   std::vector<std::string> notes_;
-  std::vector<Safetensors> files_;
+  std::deque<Safetensors> files_;  // whose addresses stay
   std::map<std::string, Place> tensors_;
 };
 

@@ -73,9 +73,6 @@ absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, cons
   const auto dtype = fields.find("dtype");
   if (dtype == fields.end() || !dtype->is_string()) return absl::InvalidArgumentError("has no dtype");
   const std::optional<at::ScalarType> type = ParseType(dtype->get<std::string>());
-  if (!type) {
-    return absl::InvalidArgumentError(absl::StrCat("has the unknown dtype '", dtype->get<std::string>(), "'"));
-  }
   const auto shape = Sizes(fields, "shape");
   if (!shape) return absl::InvalidArgumentError("needs a shape of whole numbers");
   const auto offsets = Sizes(fields, "data_offsets");
@@ -85,11 +82,12 @@ absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, cons
     return absl::InvalidArgumentError(absl::StrCat("lies at bytes ", begin, " to ", end, " of the data, which has ",
                                                    data.size(), ": the file is cut off, or its header is wrong"));
   }
-  const std::optional<int64_t> bytes = ByteSize(*shape, *type);
+  const std::optional<int64_t> bytes = type ? ByteSize(*shape, *type) : end - begin;
   if (!bytes || *bytes != end - begin) {
     return absl::InvalidArgumentError(absl::StrCat("has ", end - begin, " bytes, which do not fit its shape"));
   }
-  return Safetensors::Entry{.type = *type,
+  return Safetensors::Entry{.type = type.value_or(at::ScalarType::Undefined),
+                            .dtype = dtype->get<std::string>(),
                             .shape = *shape,
                             .begin = data.begin + static_cast<uint64_t>(begin),
                             .end = data.begin + static_cast<uint64_t>(end)};

@@ -17,12 +17,13 @@ namespace roofbench::models {
 // "[2, 3]"
 std::string ShapeText(const std::vector<int64_t>& shape);
 
-// One file. Open validates the header before anything else is read: the header fits in the file, every tensor has a
-// known type, its shape matches its bytes, and the tensors fill the file without gaps or overlaps.
+// One file. Open validates the header before anything else is read: the header fits in the file, the shape of every
+// tensor of a known type matches its bytes, and the tensors fill the file without gaps or overlaps.
 class Safetensors {
  public:
   struct Entry {
-    at::ScalarType type = at::kFloat;
+    at::ScalarType type = at::kFloat;  // Undefined: none that is read here, as of fp8 without its scales
+    std::string dtype = {};            // as the file calls it
     std::vector<int64_t> shape;
     uint64_t begin = 0;  // bytes of the file
     uint64_t end = 0;

@@ -80,8 +80,9 @@ const Broken kBroken[] = {
     {.error = "nested too deeply", .file = SafetensorsText("{\"a\":" + Deep(100'000), "")},
     {.error = "names 'a' twice", .file = SafetensorsText(R"({"a":{},"a":{}})", "")},
     {.error = "norm.weight has no dtype", .norm = {{"dtype", nullptr}}},
-    {.error = "dtype 'F3'", .norm = {{"dtype", "F3"}}},
-    {.error = "holds Int instead of floating point", .norm = {{"dtype", "I32"}}},
+    {.error = "holds F3 instead of floating point", .norm = {{"dtype", "F3"}}},
+    {.error = "holds I32 instead of floating point", .norm = {{"dtype", "I32"}}},
+    {.error = "holds F8_E4M3 instead of floating point", .norm = {{"dtype", "F8_E4M3"}}},
     {.error = "norm.weight needs a shape of whole numbers", .norm = {{"shape", {-8}}}},
     {.error = "do not fit its shape", .norm = {{"shape", {1LL << 40, 1LL << 40}}}},
     {.error = "32 bytes, which do not fit its shape", .norm = {{"shape", {9}}}},
@@ -191,6 +192,42 @@ TEST(Checkpoint, SeveralFilesAreOne) {
   EXPECT_EQ(Whole(*checkpoint, kLast).sizes(), (at::IntArrayRef{8, 12}));
   folder.Write("2.safetensors", SafetensorsText(first.dump(), first_data));
   EXPECT_THAT(std::string(Checkpoint::Open(folder.path()).status().message()), testing::HasSubstr("two files hold"));
+}
+
+TEST(Checkpoint, TheIndexSaysWhichCopyOfATensorIsValid) {
+  const TemporaryFolder folder;
+  const auto tensors = TinyTensors();
+  const auto [all, data] = PackTensors(tensors);
+  const auto [stale, old_data] = PackTensors({tensors.back()});
+  nlohmann::json index = {{"weight_map", {{"of another model", "2.safetensors"}}}};
+  for (const auto& [name, shape] : tensors) index["weight_map"][name] = "1.safetensors";
+  folder.Write("config.json", TinyConfig().dump());
+  folder.Write("1.safetensors", SafetensorsText(all.dump(), data));
+  const float old = 7;
+  std::string marked = old_data;
+  std::memcpy(marked.data(), &old, sizeof(old));
+  folder.Write("2.safetensors", SafetensorsText(stale.dump(), marked));
+  folder.Write("model.safetensors.index.json", index.dump());
+  const auto checkpoint = Checkpoint::Open(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(Whole(*checkpoint, kLast).abs().max().item<float>(), 0);
+  index["weight_map"][kLast] = "2.safetensors";
+  folder.Write("model.safetensors.index.json", index.dump());
+  const auto other = Checkpoint::Open(folder.path());
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(Whole(*other, kLast)[0][0].item<float>(), old);
+}
+
+TEST(Checkpoint, TypesThatNoLayerNeedsAreOfAnyKind) {
+  for (const char* dtype : {"U16", "U64", "C64", "F8_E5M2"}) {
+    const TemporaryFolder folder;
+    Parts parts;
+    parts.header["buffer"] = {
+        {"dtype", dtype}, {"shape", {3}}, {"data_offsets", {parts.data.size(), parts.data.size() + 8}}};
+    parts.data += std::string(8, '\0');
+    const auto checkpoint = Write(parts, folder);
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  }
 }
 
 // 64 MiB at a time, in multiples of the 16 rows that a tile of int4 has.
