@@ -30,14 +30,23 @@ std::string& Name() {
 // Added to a child's OOM score, in thousandths.
 constexpr int kKilledFirst = 100;
 
-void DieOfAClosedStream(int broken_pipe) {
+void (*g_closed)(int) = nullptr;
+
+void OnBrokenPipe(int broken_pipe) {
   const int error = errno;
   std::array<pollfd, 2> streams{pollfd{STDOUT_FILENO, 0, 0}, pollfd{STDERR_FILENO, 0, 0}};
   poll(streams.data(), streams.size(), 0);
   for (const pollfd& stream : streams) {
     if ((stream.revents & POLLERR) == 0) continue;
-    std::signal(broken_pipe, SIG_DFL);
-    std::raise(broken_pipe);  // blocked until this handler returns
+    if (g_closed == nullptr) {
+      std::signal(broken_pipe, SIG_DFL);
+      std::raise(broken_pipe);  // blocked until this handler returns
+      continue;
+    }
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(nowhere, stream.fd);
+    close(nowhere);
+    g_closed(broken_pipe);
   }
   errno = error;
 }
@@ -57,10 +66,11 @@ bool OpenStandardStreams() {
   return true;
 }
 
-void SurviveBrokenConnections() {
+void SurviveBrokenConnections(void (*closed)(int)) {
+  if (closed != nullptr) g_closed = closed;
   struct sigaction action {};
   if (sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
-  action.sa_handler = DieOfAClosedStream;
+  action.sa_handler = OnBrokenPipe;
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, nullptr);
 }

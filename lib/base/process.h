@@ -21,9 +21,10 @@ void SetProgramName(std::string name);
 bool OpenStandardStreams();
 
 // A write to a connection whose other end is closed then fails with EPIPE, instead of ending the process: of a library
-// that writes to sockets without MSG_NOSIGNAL, as Gloo does. A closed stdout or stderr still ends it, as `| head`
-// expects. Leaves a disposition that was chosen already (Python ignores the signal).
-void SurviveBrokenConnections();
+// that writes to sockets without MSG_NOSIGNAL, as Gloo does. Where stdout or stderr is closed, as after `| head`,
+// /dev/null takes its place and `closed` is called with the signal, in its handler; without one, the process ends.
+// Leaves a disposition that was chosen already (Python ignores the signal).
+void SurviveBrokenConnections(void (*closed)(int) = nullptr);
 
 struct ChildResult {
   int exit_code = 0;   // 128 + the signal number if a signal ended it

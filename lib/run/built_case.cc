@@ -64,7 +64,11 @@ class LiveMemory {
 }  // namespace
 
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    MemorySnapshot* snapshot, bool sampled, RankTeam* team) {
+                                    MemorySnapshot* snapshot, bool sampled, RankTeam* team,
+                                    const std::function<bool()>& interrupted) {
+  // Ranks that do not end together wait for each other.
+  const auto ends = [&] { return team == nullptr && interrupted && interrupted(); };
+  const absl::Status ended = absl::CancelledError("interrupted before it was measured");
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name, options.compile);
   if (team != nullptr) inputs.SetGroup(team->group());
@@ -76,6 +80,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     if (absl::Status status = team->Agree(first.status()); !status.ok()) return status;
   }
   if (!first.ok()) return first.status();
+  if (ends()) return ended;
   if (!first->result || (!first->reference && !first->reference_rows)) {
     return absl::InternalError("the case has no result and reference to check it by");
   }
@@ -101,17 +106,20 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     // State that an optimizer creates in its first step exists from the start of every later one.
     bool has_grown = observe::PeakMemory::BytesNow().value_or(0) > before + kVisible * peak;
     if (team != nullptr) has_grown = team->Any(has_grown);
+    if (ends()) return ended;
     if (one.autograd && has_grown) peak = std::max(peak, step());
     built.peak_memory_bytes = peak + one.shared_bytes;
     // Launching a graph allocates nothing: its intermediates were allocated when it was recorded.
     if (device.gpu() != nullptr) built.peak_memory_bytes += device.gpu()->GraphBytes();
     if (snapshot != nullptr) snapshot->Finish(one, one.shared_bytes);
     if (planned.point.IsCold() && device.evictor() != nullptr) built.operands = live.Ranges();
+    if (ends()) return ended;
     if (options.check) {
       absl::Status status = CheckCase(one);
       if (team != nullptr) status = team->Agree(std::move(status));
       if (!status.ok()) return status;
     }
+    if (ends()) return ended;
   }
   const bool rotates = planned.point.IsCold() && device.evictor() == nullptr;
   const int64_t copies = rotates && team == nullptr ? CopiesFor(copy_bytes, device) : 1;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,7 +34,9 @@ struct BuiltCase {
 // Builds the case, runs a step, compares its result with the reference, and makes the copies. A case that sets its own
 // warm-up is only built, since any step would be one of those before its samples, unless it was `sampled` already.
 // `snapshot`, if given, records the build, that step and further steps. The ranks of `team` build it in step.
+// Cancelled where `interrupted` says so between its steps; of a team it is not asked.
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    MemorySnapshot* snapshot = nullptr, bool sampled = false, RankTeam* team = nullptr);
+                                    MemorySnapshot* snapshot = nullptr, bool sampled = false, RankTeam* team = nullptr,
+                                    const std::function<bool()>& interrupted = {});
 
 }  // namespace roofbench

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <exception>
+#include <iostream>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/aten/precision_scopes.h"
+#include "lib/base/process.h"
+#include "lib/base/process_state.h"
 #include "lib/base/text.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
@@ -104,7 +108,7 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
     snapshot.emplace(device_, options_.profile.steps);
   }
   absl::StatusOr<BuiltCase> built =
-      BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/false, team);
+      BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/false, team, interrupted_);
   if (!built.ok()) return built.status();
   const Case& first = built->first();
   const bool sets_warmup = first.warmup_iters.has_value();
@@ -196,7 +200,11 @@ void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
   if (outcome.verdict == Verdict::kSkipped) outcome.reason += admission_.MemoryNote(outcome.cost);
 }
 
-void Session::EndCase(Outcome& outcome) {
+void Session::EndCase(Outcome& outcome, const ProcessState& before) {
+  if (const std::vector<std::string> changed = before.Restore(); !changed.empty()) {
+    std::cerr << ProgramName() << ": " << outcome.name << " changed " << absl::StrJoin(changed, ", ")
+              << " of its process; the next case has it as it was\n";
+  }
   hardware::ReleaseFreedMemory();
   try {
     device_.AfterCase();
@@ -211,12 +219,13 @@ void Session::Follow(RankTeam& team) {
   while (const std::optional<std::size_t> index = team.NextCase()) {
     const PlannedCase& planned = plan_.at(*index);
     Outcome outcome{.name = planned.name, .cost = planned.family->CostOf(planned.point)};
+    const ProcessState before;
     OperandCache::Enter(planned.family->name());
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
     // Rank 0 reports what all agree on.
     team.Follow([&] { return MeasureWith(&team, planned, outcome); }).IgnoreError();
     hardware::LiftMemoryLimit();
-    EndCase(outcome);
+    EndCase(outcome, before);
   }
 }
 
@@ -231,8 +240,9 @@ const Outcome& Session::Run(std::size_t index) {
   }
   Outcome outcome{.name = planned.name, .axes = AxesOf(planned.point), .repetition = repetition};
   if (begun_) begun_(index, repetition);
+  const ProcessState before;
   RunHere(planned, outcome);
-  EndCase(outcome);
+  EndCase(outcome, before);
   const Outcome& kept = Add(index, std::move(outcome));
   if (finished_) finished_(kept);
   return kept;

@@ -17,6 +17,8 @@
 
 namespace roofbench {
 
+class ProcessState;
+
 class Session {
  public:
   // `interrupted` is polled between samples and between cases. Without `teams`, cases of several ranks are skipped.
@@ -59,8 +61,9 @@ class Session {
   // Builds, checks and samples, in step with the ranks of `team`; fills `outcome`.
   absl::Status MeasureWith(RankTeam* team, const PlannedCase& planned, Outcome& outcome);
   void ReportLost(const absl::Status& profiled);
-  // Lets the device recover, which may reveal asynchronous errors.
-  void EndCase(Outcome& outcome);
+  // Brings back what the case has changed of its process, and lets the device recover, which may reveal asynchronous
+  // errors.
+  void EndCase(Outcome& outcome, const ProcessState& before);
 
   const RunOptions& options_;
   Device& device_;

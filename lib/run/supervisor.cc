@@ -177,7 +177,6 @@ class Supervisor {
   std::optional<int> AfterTheEnd(const End& end) {
     const std::optional<RunningCase> running = state_.running();
     state_.EndCase();
-    if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGPIPE) DieBy(SIGPIPE);
     if (end.hung) {
       // The case may have ended before the kill arrived: then it either has its line or runs again.
       if (!running || running->began != end.hung->began) return std::nullopt;
@@ -265,6 +264,7 @@ NotedSignals::NotedSignals(SharedState& state, bool supervised) {
   g_state = &state;
   g_supervised = supervised;
   for (const int signal : EndingSignals()) std::signal(signal, OnSignal);
+  SurviveBrokenConnections(OnSignal);  // a reader that has seen enough (`| head`) ends the run in order too
 }
 
 NotedSignals::~NotedSignals() {

@@ -56,6 +56,17 @@ TEST_F(BrokenConnectionsDeathTest, OfStandardStreamsStillEndTheProcess) {
   EXPECT_EXIT(write_to_stdout(), ::testing::KilledBySignal(SIGPIPE), "");
 }
 
+TEST_F(BrokenConnectionsDeathTest, OfStandardStreamsCanBeNoted) {
+  static int noted = 0;
+  const auto write_to_stdout = [] {
+    SurviveBrokenConnections([](int signal) { noted = signal; });
+    CloseTheReaderOf(STDOUT_FILENO);
+    const bool failed = write(STDOUT_FILENO, "x", 1) < 0;
+    std::exit(failed && write(STDOUT_FILENO, "x", 1) == 1 ? noted : 0);
+  };
+  EXPECT_EXIT(write_to_stdout(), ::testing::ExitedWithCode(SIGPIPE), "");
+}
+
 TEST_F(BrokenConnectionsDeathTest, AreIgnoredWhereTheProcessIgnoredThem) {
   const auto ignore = [] {
     std::signal(SIGPIPE, SIG_IGN);

@@ -31,7 +31,7 @@ MANY = (
     "--benchmark_min_time=5x",
     "--roofs=reuse",  # whose probes give a case the time to be killed in
 )
-KILLS = {"program": 50, "python": 10}  # a case in Python takes half a second
+KILLS = {"program": 10, "python": 3}  # a case in Python takes half a second
 SHOWN = {
     "program": re.compile(r"^  (impl:\S+) .*\n", re.MULTILINE),
     "python": re.compile(r"^copy/(\S+)  .*\n", re.MULTILINE),
@@ -187,9 +187,11 @@ def result_of(line: dict[str, Any]) -> float | str:
     return float(line["median_s"])
 
 
-@pytest.mark.slow
-def test_fifty_kills(copying: Entry, tmp_path: Path) -> None:
-    many, kills, pattern = () if copying.is_python else MANY, KILLS[copying.name], SHOWN[copying.name]
+@pytest.mark.parametrize(
+    "nights", [pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.nightly)]
+)
+def test_kills(copying: Entry, nights: int, tmp_path: Path) -> None:
+    many, kills, pattern = () if copying.is_python else MANY, nights * KILLS[copying.name], SHOWN[copying.name]
     listed = copying(*many, "--benchmark_list_tests").stdout.split()
     expected = Counter((name.removesuffix("/manual_time"), k) for name in listed for k in range(3))
     assert len(expected) >= 3 * kills
@@ -226,6 +228,21 @@ def test_fifty_kills(copying: Entry, tmp_path: Path) -> None:
     assert Counter((row["name"].removesuffix("/manual_time"), row["repetition_index"]) for row in rows(out)) == expected
     for line in journal_lines(journal):
         assert seen.get((line["name"], line["repetition"]), result_of(line)) == result_of(line)
+
+
+@pytest.mark.usefixtures("program")
+def test_a_reader_that_has_seen_enough_ends_the_run_in_order(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    command = [PROGRAM, *MANY, f"--benchmark_out={out}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and process.stderr
+    shown = next((line for line in process.stdout if line.startswith("  impl:")), "")
+    assert shown, process.stderr.read()
+    process.stdout.close()  # as `| head` does
+    assert process.wait(timeout=600) == 128 + signal.SIGPIPE, process.stderr.read()
+    assert "what was measured is written" in process.stderr.read()
+    process.stderr.close()
+    assert 1 <= len(rows(out)) < 50
 
 
 # The time limit for the cases that end: the first failure of LibTorch reads its symbols, over a second on a busy disk.

@@ -245,6 +245,42 @@ TEST_F(SessionTest, VerdictsOfCasesThatGoWrong) {
   EXPECT_EQ(interrupted.Run(0).verdict, Verdict::kInterrupted);
 }
 
+// A step of minutes is not followed by another, nor by a reference that takes as long.
+TEST_F(SessionTest, AnInterruptionIsSeenBetweenAnyTwoSteps) {
+  int steps = 0;
+  int references = 0;
+  for (int ends_after = 0; ends_after <= 1; ++ends_after) {
+    steps = references = 0;
+    const Family family = TestFamily(device_, 0).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+      const at::Tensor x = in.Randn({4});
+      Case built = CaseOf(x, [&] {
+        ++steps;
+        device_.fake_clock.Advance(60);
+      });
+      built.reference = [&references, x] { return ++references, std::vector{x}; };
+      return built;
+    });
+    Session session(options_, device_, {At(family)}, [&] { return steps > ends_after; });
+    EXPECT_EQ(session.Run(0).verdict, ends_after == 0 ? Verdict::kInterrupted : Verdict::kMeasured);
+    EXPECT_LE(steps, 1 + 2 * ends_after) << "the one that runs, and the least that sampling takes";
+    EXPECT_EQ(references, ends_after);
+  }
+}
+
+TEST_F(SessionTest, ACaseLeavesItsProcessAsItWas) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({4}), [&] {
+      std::filesystem::current_path("/");
+      device_.fake_clock.Advance(1e-3);
+    });
+  });
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Run(At(family)).verdict, Verdict::kMeasured);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("changed the working folder of its process"));
+  EXPECT_EQ(std::filesystem::current_path(), here);
+}
+
 TEST_F(SessionTest, AReasonHasALimit) {
   const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> {
     throw std::runtime_error(std::string(3'000'000, '\x1b'));
