@@ -86,6 +86,7 @@ const Registration kCrossEntropy =
           return results;
         })
         .Reference(ExactLosses)
+        .Changing([](const CrossEntropy& o) { return o.x; })
         .Whole([](const CrossEntropy& o) {
           return o.gradient.defined() ? std::vector{o.gradient} : std::vector<at::Tensor>();
         })

@@ -34,6 +34,7 @@ const Registration kEmbedding =
         })
         .Reference(
             [](const Embedding& o) { return o.table.index_select(0, o.index.index_select(0, o.rows)).to(at::kDouble); })
+        .Changing([](const Embedding& o) { return o.index; })
         .RowSums([](const Embedding& o) { return ExactRowSums(o.table).index_select(0, o.index); })
         // The operation that at::embedding calls for a list of tokens, with a preallocated result.
         .Impl("eager", [](Embedding& o) { at::index_select_out(o.y, o.table, 0, o.index); })

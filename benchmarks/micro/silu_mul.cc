@@ -28,6 +28,7 @@ const Registration kSiluMul =
           const int64_t n = at.Int("elements");
           return SiluMul{in.Randn({n}, at.Dtype()), in.Randn({n}, at.Dtype()), in.Empty({n}, at.Dtype())};
         })
+        .Changing([](const SiluMul& o) { return o.gate; })
         .Reference([](const SiluMul& o, const RowRange& rows) { return at::silu(rows.Of(o.gate)).mul_(rows.Of(o.up)); })
         // Eagerly, silu's result is rounded before it is multiplied.
         .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .roundings = 2}; })

@@ -15,6 +15,7 @@
 #include "lib/ranks/link_meter.h"
 #include "lib/results/evaluation.h"
 #include "lib/run/slowest_clock.h"
+#include "lib/run/spot_checks.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 
@@ -38,6 +39,11 @@ class Rotation {
     built_.copies[next_].step(marker);
     if (++next_ == built_.copies.size()) next_ = 0;
     ++since_displaced_;
+  }
+
+  // The copy of the next step; nullptr if it has run none yet, and may have no result.
+  const Case* Next() const {
+    return next_ == 0 || number_ >= std::ssize(built_.copies) ? &built_.copies[next_] : nullptr;
   }
 
   // Makes the operands of the next steps cold; once in a round, so that the others keep the pace of the host.
@@ -146,13 +152,15 @@ bool OnAnyRank(const RankTeam* team, bool here) { return team == nullptr ? here 
 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
-                       SlowestClock* slowest, RankTeam* team, Outcome& outcome) {
+                       SlowestClock* slowest, RankTeam* team, SpotChecks* checks, absl::Status& wrong,
+                       Outcome& outcome) {
   const auto ends = [&] { return interrupted && interrupted(); };
   for (int attempt = 0;; ++attempt) {
     hardware::ConditionsWatch watch = WatchConditions(device, OtherCpuOf(team));
     sampling.interrupted = [&] {
       watch.Poll();
-      return ends();
+      if (checks != nullptr && wrong.ok()) wrong = checks->Look(outcome.samples.seconds.size());
+      return !wrong.ok() || ends();
     };
     std::optional<observe::Range> range;
     range.emplace("warm-up");
@@ -161,7 +169,8 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     const bool is_fine = device.SharesHostMemory();
     const bool is_probed = probe && sampling.roof_share > 0;
     EnergyClock clock(ClockOf(device, slowest), is_fine || !is_probed ? joules : kNone, is_fine ? 0.02 : 2);
-    sampling.warmed_up = [&range, &clock, slowest] {
+    sampling.warmed_up = [&range, &clock, checks, slowest] {
+      if (checks != nullptr) checks->Restart();
       range.reset();
       range.emplace("measure");
       clock.Restart();
@@ -173,6 +182,7 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     if (const std::optional<double> watts = clock.Watts()) {
       outcome.joules_per_step = *watts * timing::Median(outcome.samples.seconds);
     }
+    if (!wrong.ok()) return;
     const bool throttled = outcome.conditions.throttled;
     if (!OnAnyRank(team, throttled) || attempt == kThermalRetries || ends()) return;
     device.WaitUntilCool();
@@ -232,12 +242,19 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   outcome.model = first.model;
   std::optional<double> first_step_seconds;
   if (before) first_step_seconds = before->first_step_seconds;
-  absl::Status status;
+  // Ranks would have to change the same values.
+  std::optional<SpotChecks> checks;
+  if (options.check && first.changing && !first.warmup_iters && team == nullptr) {
+    checks.emplace(first, [&rotation] { return rotation.Next(); });
+  }
+  absl::Status status, wrong;
   // What disturbs probes of a quiet machine has mostly gone when the case is measured once more. Its very first steps
   // cannot be.
   for (const bool is_last : {sampling.exact_samples || first.warmup_iters, true}) {
     links.clear();
-    SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, ends, slowest, team, outcome);
+    SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, ends, slowest, team,
+                      checks ? &*checks : nullptr, wrong, outcome);
+    if (!wrong.ok()) return wrong;
     if (!first_step_seconds) first_step_seconds = outcome.samples.first_step_seconds;
     status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
     const bool again = !is_last && !(ends && ends()) && NeedsRemeasurement(outcome);
@@ -250,6 +267,10 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (!links.empty()) {
     outcome.figures.emplace_back("link_alpha_ms", kMilliseconds * MedianOf(links, &ranks::LinkSpeed::alpha));
     outcome.figures.emplace_back("linkbw", MedianOf(links, &ranks::LinkSpeed::beta));
+  }
+  if (checks && status.ok() && !(ends && ends())) {
+    wrong = checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
+    if (!wrong.ok()) return wrong;
   }
   outcome.samples.first_step_seconds = *first_step_seconds;
   if (before) {

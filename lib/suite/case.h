@@ -69,7 +69,8 @@ struct Case {
   std::vector<std::string> phases = {};
   // The marks of the phases take a share of the step: the samples go without, and a few marked steps follow them.
   bool marks_beside = false;
-  // The result of the last step, and the same in a higher precision. Both are called once, before timing.
+  // The result of the last step, and the same in a higher precision. Both are called once, before timing; with
+  // `changing`, several times.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};
   // In place of `reference`, for one result whose rows can be computed alone: the reference of some of them. Called
@@ -78,6 +79,10 @@ struct Case {
   // For a step whose `result` is computed for the check, not left in memory by the step (a training step): what it does
   // leave, so that a recorded step can be compared with it.
   std::function<StepEffects()> effects = {};
+  // What a step reads anew each time, whatever its values: parts of it are exchanged between samples, and the result
+  // overwritten, so that a step that keeps its result is found (lib/run/spot_checks.h). Not called where the reference
+  // cannot be computed once more.
+  std::function<std::vector<at::Tensor>()> changing = {};
   // The reference with intermediates rounded to the precision of the case, for steps whose operands determine how much
   // an error grows (a checkpoint, for example). Called if the result exceeds the tolerance: it may then differ from the
   // reference by three times as much as this one does, because the order of roundings differs.
@@ -88,6 +93,10 @@ struct Case {
   std::function<std::vector<at::Tensor>()> whole = {};
   std::function<std::vector<at::Tensor>()> row_sums = {};
   Tolerance tolerance = {};
+  std::vector<Tolerance> tolerances = {};  // of each result, where they differ
+  const Tolerance& ToleranceOf(std::size_t index) const {
+    return index < tolerances.size() ? tolerances[index] : tolerance;
+  }
   // The step records gradients; otherwise it runs without autograd.
   bool autograd = false;
   // Cost of a step that is only known once built (a generation that ends early): replaces the family's.

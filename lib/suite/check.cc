@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/check.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/atleast_1d.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -72,6 +74,14 @@ std::pair<at::Tensor, at::Tensor> SumsAndNorms(const at::Tensor& whole) {
   return {at::cat(sums), at::cat(norms)};
 }
 
+// Integers may be half of one from a reference that is not rounded. What was rounded is the result of fp32 arithmetic.
+Tolerance OfRounded(const at::Tensor& result, Tolerance tolerance) {
+  if (result.is_floating_point()) return tolerance;
+  tolerance.absolute = std::max(tolerance.absolute, 0.5);
+  if (workload::Epsilon(tolerance.dtype) == 0) tolerance.dtype = workload::Dtype::kFp32;
+  return tolerance;
+}
+
 // Compares block by block. of_result(rows) and of_reference(rows) return rows of a tensor like `result` in double
 // precision.
 template <typename OfResult, typename OfReference>
@@ -86,7 +96,8 @@ absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfRefer
   const auto on_host = [](const at::Tensor& block) { return block.to(at::kCPU).contiguous(); };
   double squares = 0;
   each_block([&](const RowRange& block) { squares += workload::FiniteSquares(Values(on_host(of_reference(block)))); });
-  workload::Comparison comparison(RelativeTolerance(tolerance), squares, result.numel());
+  const Tolerance allowed = OfRounded(result, tolerance);
+  workload::Comparison comparison(RelativeTolerance(allowed), squares, result.numel(), allowed.absolute);
   each_block([&](const RowRange& block) {
     const at::Tensor actual = on_host(of_result(block));
     const at::Tensor expected = on_host(of_reference(block));
@@ -161,18 +172,59 @@ Tolerance WithRoomFor(const at::Tensor& rounded, const at::Tensor& reference, To
 // Compares with a tolerance that includes the reference's own rounding.
 absl::Status CompareRounded(const Case& built, std::size_t index, const at::Tensor& result, const at::Tensor& reference,
                             const std::string& what) {
-  absl::Status status = CompareTensors(result, reference, built.tolerance, what);
+  const Tolerance& tolerance = built.ToleranceOf(index);
+  absl::Status status = CompareTensors(result, reference, tolerance, what);
   if (status.ok() || !built.rounded) return status;
-  return CompareTensors(result, reference, WithRoomFor(built.rounded().at(index), reference, built.tolerance), what);
+  return CompareTensors(result, reference, WithRoomFor(built.rounded().at(index), reference, tolerance), what);
 }
 
 absl::Status CompareRows(const Case& built, const at::Tensor& result, const std::string& what) {
   return CompareBlocks(
-      result, [&](const RowRange& rows) { return rows.Of(result.detach()); }, built.reference_rows, built.tolerance,
-      what);
+      result, [&](const RowRange& rows) { return rows.Of(result.detach()); }, built.reference_rows,
+      built.ToleranceOf(0), what);
 }
 
 }  // namespace
+
+void Invalidate(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor tensor : tensors) {
+    if (tensor.is_floating_point()) {
+      tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+    } else {
+      tensor.bitwise_not_();
+    }
+  }
+}
+
+std::vector<at::Tensor> WholeResult(const Case& built) {
+  std::vector<at::Tensor> whole = built.whole ? built.whole() : std::vector<at::Tensor>();
+  return whole.empty() ? built.result() : whole;
+}
+
+absl::Status CheckSome(const Case& built, std::mt19937_64& random) {
+  constexpr int64_t kRanges = 4;
+  constexpr int64_t kElements = 256;
+  const auto below = [&](int64_t count) { return std::uniform_int_distribution<int64_t>(0, count - 1)(random); };
+  for (const at::Tensor& result : built.result()) {
+    const int64_t length = result.dim() > 1 ? std::max<int64_t>(1, result.size(-1)) : 1;
+    const int64_t rows = result.dim() > 0 ? result.numel() / length : 0;
+    for (int64_t i = 0; rows > 0 && i < kRanges; ++i) {
+      const int64_t count = std::min(rows, std::max<int64_t>(1, kElements / length));
+      const RowRange some{below(rows - count + 1), count};
+      const at::Tensor actual = some.Of(result.detach());
+      if (built.reference_rows) {
+        absl::Status status =
+            CompareTensors(actual, built.reference_rows(some), OfRounded(result, built.ToleranceOf(0)),
+                           absl::StrCat("rows from ", some.first));
+        if (!status.ok()) return status;
+      } else if (result.is_floating_point() && actual.isnan().any().item<bool>()) {
+        return absl::DataLossError(absl::StrCat("wrong result: a NaN among ", count, " rows from ", some.first));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckCase(const Case& built, const Tamper& tamper) {
   std::vector<at::Tensor> results = built.result();
@@ -194,7 +246,7 @@ absl::Status CheckCase(const Case& built, const Tamper& tamper) {
   for (std::size_t i = 0; i < whole.size(); ++i) {
     if (tamper.whole) tamper.whole(whole[i]);
     const std::string what = whole.size() == 1 ? "result" : absl::StrCat("result ", i);
-    if (absl::Status status = CheckRowSums(whole[i], sums[i], built.tolerance, what); !status.ok()) return status;
+    if (absl::Status status = CheckRowSums(whole[i], sums[i], built.ToleranceOf(i), what); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

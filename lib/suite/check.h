@@ -5,6 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "lib/suite/case.h"
@@ -33,5 +36,15 @@ struct Tamper {
 
 // Compares each result of the case with its reference, then the whole result with its sums. Call it after one step.
 absl::Status CheckCase(const Case& built, const Tamper& tamper = {});
+
+// Makes every element wrong.
+void Invalidate(const std::vector<at::Tensor>& tensors);
+
+// The memory that a step leaves its result in: the results themselves, unless they hold samples only.
+std::vector<at::Tensor> WholeResult(const Case& built);
+
+// Compares a few rows of the last step's result with their reference. Where they have none of their own, looks whether
+// the step has overwritten what Invalidate left.
+absl::Status CheckSome(const Case& built, std::mt19937_64& random);
 
 }  // namespace roofbench

@@ -139,9 +139,20 @@ class FamilyOf {
   FamilyOf& RowSums(Function sums) {
     return row_sums_ = Tensors(std::move(sums)), *this;
   }
+  // Operands whose values may change between steps, which then give another result: Case::changing. Default: operands.x
+  // where there are operands.x and operands.y. Return nothing where an implementation makes something of them
+  // beforehand (a packed x): then the result is overwritten alone.
+  template <typename Function>
+  FamilyOf& Changing(Function changing) {
+    return changing_ = Tensors(std::move(changing)), *this;
+  }
   // Default: one rounding to the axis dtype, or to fp32 without that axis.
   FamilyOf& Within(std::function<Tolerance(const Point&)> tolerance) {
     return tolerance_ = std::move(tolerance), *this;
+  }
+  // One for each result.
+  FamilyOf& WithinEach(std::function<std::vector<Tolerance>(const Point&)> tolerances) {
+    return tolerances_ = std::move(tolerances), *this;
   }
   // Sets further members of a case: phases, figures, parameters, and its work in terms of a model.
   FamilyOf& Details(std::function<void(const Point&, const std::shared_ptr<O>&, Case&)> details) {
@@ -253,9 +264,10 @@ class FamilyOf {
 
   FamilyParts parts_;  // all but its implementations and build; `supports`: of all implementations
   std::function<absl::StatusOr<Shared>(const Point&, Inputs&)> make_;
-  TensorsOf result_, reference_, rounded_, whole_, row_sums_;
+  TensorsOf result_, reference_, rounded_, whole_, row_sums_, changing_;
   std::function<at::Tensor(O&, const RowRange&)> reference_rows_;
   std::function<Tolerance(const Point&)> tolerance_;
+  std::function<std::vector<Tolerance>(const Point&)> tolerances_;
   std::function<void(const Point&, const Shared&, Case&)> details_;
   std::vector<Row> rows_;
   std::size_t last_ = 0;  // index in rows_ of the implementation named last
@@ -308,7 +320,8 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
   if (!operands.ok()) return operands.status();
   Case built{.tolerance = tolerance_           ? tolerance_(at)
                           : at.Has(kDtypeAxis) ? Tolerance{.dtype = at.Dtype()}
-                                               : Tolerance{}};
+                                               : Tolerance{},
+             .tolerances = tolerances_ ? tolerances_(at) : std::vector<Tolerance>()};
   TensorsOf result = result_;
   TensorsOf whole = whole_;
   if constexpr (requires(const O& o) { o.y.index_select(0, o.rows); }) {
@@ -316,6 +329,10 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
     if (!result) result = Tensors([](const O& o) { return o.y.index_select(0, o.rows); });
   } else if constexpr (requires(const O& o) { AsTensors(o.y); }) {
     if (!result) result = Tensors([](const O& o) { return o.y; });
+  }
+  TensorsOf changing = changing_;
+  if constexpr (requires(const O& o) { AsTensors(o.x), AsTensors(o.y); }) {
+    if (!changing) changing = Tensors([](const O& o) { return o.x; });
   }
   const auto bind = [&](const TensorsOf& of, std::function<std::vector<at::Tensor>()>& member) {
     if (of) member = [of, o = *operands] { return of(*o); };
@@ -328,6 +345,7 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
   bind(rounded_, built.rounded);
   bind(whole, built.whole);
   bind(row_sums_, built.row_sums);
+  bind(changing, built.changing);
   if (details_) details_(at, *operands, built);
   const Row& row = RowAt(at);
   absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);

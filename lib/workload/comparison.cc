@@ -26,15 +26,16 @@ double FiniteSquares(std::span<const double> values) {
   return squares;
 }
 
-Comparison::Comparison(double relative, double squares, int64_t elements)
+Comparison::Comparison(double relative, double squares, int64_t elements, double absolute)
     : relative_(relative),
+      absolute_(absolute),
       rms_(elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0),
       elements_(elements) {}
 
 void Comparison::Add(std::span<const double> actual, std::span<const double> expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double error = std::abs(actual[i] - expected[i]);
-    const double bound = relative_ * (std::abs(expected[i]) + rms_);
+    const double bound = absolute_ + relative_ * (std::abs(expected[i]) + rms_);
     const bool finite = std::isfinite(expected[i]);
     if (finite) squares_ += error * error;
     const bool same_kind = expected[i] == actual[i] || (std::isnan(expected[i]) && std::isnan(actual[i]));
@@ -55,16 +56,19 @@ void Comparison::Add(std::span<const double> actual, std::span<const double> exp
 std::optional<Comparison::Mismatch> Comparison::Find(const std::string& what) const {
   if (wrong_ > 0) {
     return Mismatch{Text("wrong %s: %s of %s elements are off, the worst (element %s) is %g where the reference "
-                         "has %g (allowed: %.2g relative)",
+                         "has %g (allowed: %s%.2g relative)",
                          what.c_str(), std::to_string(wrong_).c_str(), std::to_string(elements_).c_str(),
-                         std::to_string(worst_).c_str(), worst_actual_, worst_expected_, relative_),
+                         std::to_string(worst_).c_str(), worst_actual_, worst_expected_,
+                         absolute_ > 0 ? Text("%.2g and ", absolute_).c_str() : "", relative_),
                     std::abs(worst_actual_ - worst_expected_) / (std::abs(worst_expected_) + rms_)};
   }
   // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
   const double error_rms = elements_ > 0 ? std::sqrt(squares_ / static_cast<double>(elements_)) : 0;
-  if (static_cast<double>(elements_) < kFewestForRms || error_rms <= relative_ / 2 * rms_) return std::nullopt;
+  // Rounding to multiples has the root mean square of uniform errors; a tenth more for those of few elements.
+  const double allowed = relative_ / 2 * rms_ + 1.1 / std::sqrt(3.0) * absolute_;
+  if (static_cast<double>(elements_) < kFewestForRms || error_rms <= allowed) return std::nullopt;
   return Mismatch{Text("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)",
-                       what.c_str(), error_rms / rms_, relative_ / 2),
+                       what.c_str(), error_rms / rms_, allowed / rms_),
                   error_rms / rms_};
 }
 

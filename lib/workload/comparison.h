@@ -14,8 +14,9 @@ double FiniteSquares(std::span<const double> values);
 
 class Comparison {
  public:
-  // `relative`: as RelativeTolerance. `squares`: FiniteSquares of the whole reference of `elements`.
-  Comparison(double relative, double squares, int64_t elements);
+  // `relative`: as RelativeTolerance. `squares`: FiniteSquares of the whole reference of `elements`. `absolute`:
+  // allowed in addition, in the unit of the elements, as of values that are rounded to multiples of twice as much.
+  Comparison(double relative, double squares, int64_t elements, double absolute = 0);
 
   // The next elements of both.
   void Add(std::span<const double> actual, std::span<const double> expected);
@@ -30,6 +31,7 @@ class Comparison {
 
  private:
   const double relative_;
+  const double absolute_;
   const double rms_;  // of the reference
   const int64_t elements_;
   int64_t added_ = 0;

@@ -10,12 +10,14 @@ namespace roofbench::workload {
 //   tolerance = (2 · eps(dtype) + 4 · eps(fp32) · sqrt(reduction)) · sqrt(roundings) · amplification,
 // and a result of 64 elements or more by half of that in the root mean square: a result is rounded to `dtype`, the
 // error of an fp32 sum of `reduction` terms grows like a random walk, and so does that of `roundings` successive
-// results. Integer results (eps 0) must be equal.
+// results. `absolute` is allowed in addition. Integer results must be equal, unless the reference is not rounded: then
+// each must be its nearest integer, or next to a tie either of both.
 struct Tolerance {
   Dtype dtype = Dtype::kFp32;
   double reduction = 1;      // terms in the longest sum (k of a product)
   double roundings = 1;      // results successively rounded to dtype
   double amplification = 1;  // largest growth of an error from the first of them to the last
+  double absolute = 0;       // in the unit of the result
 };
 
 // Largest allowed |result - reference| in units of |reference| + rms(reference).

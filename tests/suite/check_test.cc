@@ -5,10 +5,14 @@
 #include <ATen/ops/mv.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <random>
+#include <utility>
+#include <vector>
 
 namespace roofbench {
 namespace {
@@ -74,6 +78,67 @@ TEST(CompareTensors, IntegersMustBeEqual) {
   // Neighbors that double precision takes for equal.
   const at::Tensor large = at::tensor({int64_t{1} << 62}, at::kLong);
   EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: 1 of 1"));
+}
+
+TEST(CompareTensors, RoundedIntegersAreNextToTheirReference) {
+  const at::Tensor values = at::randn({100'000}, at::kDouble).mul_(20);
+  const at::Tensor exact = values.round();
+  const Tolerance int8{.dtype = Dtype::kInt8};
+  EXPECT_TRUE(CompareTensors(exact.to(at::kChar), values, int8, "q").ok());
+  at::Tensor tie = values.clone();
+  tie[7] = 2.5 + 1e-7;
+  for (const int64_t side : {2, 3}) {
+    at::Tensor result = tie.round().to(at::kChar);
+    result[7] = side;
+    EXPECT_TRUE(CompareTensors(result, tie, int8, "q").ok()) << side;
+  }
+  at::Tensor off = exact.to(at::kChar);
+  off[7].add_(1);
+  EXPECT_THAT(std::string(CompareTensors(off, values, int8, "q").message()), HasSubstr("wrong q: 1 of 100000"));
+  // Each is next to its reference, but the scale is wrong by two percent of it.
+  EXPECT_FALSE(CompareTensors(values.mul(1.02).round().to(at::kChar), values, int8, "q").ok());
+}
+
+TEST(CompareTensors, AllowsAnAbsoluteDifference) {
+  const at::Tensor reference = at::zeros({1000}, at::kDouble);
+  const at::Tensor result = reference.to(at::kFloat).add_(1e-3);
+  EXPECT_FALSE(CompareTensors(result, reference, {}, "y").ok());
+  EXPECT_TRUE(CompareTensors(result, reference, {.absolute = 2e-3}, "y").ok());
+  EXPECT_FALSE(CompareTensors(result, reference, {.absolute = 1.5e-3}, "y").ok()) << "all of them, and not at random";
+}
+
+TEST(CheckCase, EachResultHasItsTolerance) {
+  const at::Tensor exact = at::randn({1000}, at::kDouble);
+  const at::Tensor near = exact.to(at::kBFloat16);
+  Case built{.result =
+                 [=] {
+                   return std::vector{exact.to(at::kFloat), near};
+                 },
+             .reference =
+                 [=] {
+                   return std::vector{exact, exact};
+                 }};
+  EXPECT_FALSE(CheckCase(built).ok());
+  built.tolerances = {{.dtype = Dtype::kFp32}, {.dtype = Dtype::kBf16}};
+  EXPECT_TRUE(CheckCase(built).ok());
+  std::swap(built.tolerances[0], built.tolerances[1]);
+  EXPECT_FALSE(CheckCase(built).ok());
+}
+
+TEST(CheckSome, FindsARowThatIsOff) {
+  std::mt19937_64 random(1);
+  const at::Tensor x = at::randn({16, 64}, at::kDouble);
+  at::Tensor y = x.to(at::kFloat);
+  Case built{.result = [&] { return std::vector{y}; },
+             .reference_rows = [&](const RowRange& some) { return some.Of(x); }};
+  EXPECT_TRUE(CheckSome(built, random).ok());
+  y.mul_(1.1);
+  EXPECT_THAT(std::string(CheckSome(built, random).message()), HasSubstr("wrong rows from"));
+  y = x.to(at::kFloat);
+  built.reference_rows = nullptr;
+  built.reference = [&] { return std::vector{x}; };
+  Invalidate(WholeResult(built));
+  EXPECT_THAT(std::string(CheckSome(built, random).message()), HasSubstr("a NaN among"));
 }
 
 TEST(CompareTensors, InfinityAndNanMustBeOfTheSameKind) {

@@ -31,6 +31,19 @@ TEST(Comparison, AllowsAShareOfTheElementAndOfTheRootMeanSquare) {
             "0.1 relative)");
 }
 
+TEST(Comparison, AllowsAnAbsoluteDifferenceAsOfRounding) {
+  const auto text = [](double error, double absolute) {
+    const std::vector<double> expected(64, 0), actual(64, error);
+    Comparison comparison(0, 0, 64, absolute);
+    comparison.Add(actual, expected);
+    const auto mismatch = comparison.Find("result");
+    return mismatch ? mismatch->text : "";
+  };
+  EXPECT_EQ(text(0.3, 0.5), "");
+  EXPECT_NE(text(0.4, 0.5).find("root mean square"), std::string::npos) << "rounding errs by less on the whole";
+  EXPECT_NE(text(0.6, 0.5).find("(allowed: 0.5 and 0 relative)"), std::string::npos);
+}
+
 TEST(Comparison, InfinitiesMustBeOfTheSameKind) {
   EXPECT_EQ(MismatchOf({kInfinity, std::nan(""), 1}, {kInfinity, std::nan(""), 1}), "");
   for (const double wrong : {-kInfinity, std::nan(""), 1.0}) EXPECT_NE(MismatchOf({wrong, 1}, {kInfinity, 1}), "");

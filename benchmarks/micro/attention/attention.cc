@@ -285,6 +285,8 @@ GridAxes With(GridAxes axes, const std::string& axis, const AxisList& values) {
 
 const Registration kAttention =
     AttentionFamily("attention", "y = softmax(q · kᵀ / sqrt(d)) · v for many queries at once", ShapeAt)
+        .Changing(
+            [](const AttentionOperands& o) { return o.has_forward ? std::vector{o.q} : std::vector<at::Tensor>(); })
         .Choice(kBackendAxis, {kAutoBackend, "math", "flash", "efficient", "cudnn"},
                 "of sdpa; auto: what LibTorch takes", kAutoBackend)
         .Passes({kForward, kBackward, kForwardBackward},

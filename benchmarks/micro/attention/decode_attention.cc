@@ -88,6 +88,8 @@ const Registration kDecodeAttention =
         .Work([](const Point& at) {
           return at.Text(kImplAxis) == "naive" ? ShapeAt(at).NaiveCost() : ShapeAt(at).FusedCost();
         })
+        // Ours converts the query beforehand: the result is overwritten alone.
+        .Changing([](const AttentionOperands&) { return std::vector<at::Tensor>(); })
         .Dtypes({"fp32", "bf16", "fp16", "int8"}, "of the cache; of int8, each key and value of a head has a factor")
         .Choice(kPageAxis, {kContiguous, "16", "64"},
                 "tokens of a block of the cache, which a table finds; none: the keys of a head lie side by side",

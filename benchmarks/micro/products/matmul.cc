@@ -167,6 +167,7 @@ const Registration kMatmul =
         .Work(WorkAt)
         .Operands(MakeMatmul)
         .Reference(ReferenceRows)
+        .Changing([](const Matmul& o) { return o.a; })
         .RowSums(RowSums)
         .Within([](const Point& at) {
           const Dtype dtype = at.Dtype() == Dtype::kFp8 ? Dtype::kBf16 : at.Dtype();

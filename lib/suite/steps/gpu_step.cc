@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -43,18 +42,6 @@ std::vector<at::Tensor> HostCopies(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
   for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().to(at::kCPU, false, /*copy=*/true));
   return copies;
-}
-
-// Makes every element wrong.
-void Invalidate(const std::vector<at::Tensor>& tensors) {
-  const at::NoGradGuard no_grad;
-  for (at::Tensor tensor : tensors) {
-    if (tensor.is_floating_point()) {
-      tensor.fill_(std::numeric_limits<double>::quiet_NaN());
-    } else {
-      tensor.bitwise_not_();
-    }
-  }
 }
 
 // A step, by what it found and what it left. On the host, where it takes no room from the case.
@@ -170,7 +157,7 @@ absl::StatusOr<Case> Graphed(Case eager, Device& device) {
   if (eager.effects) {
     if (absl::Status status = CompareLaunch(*graph, eager, one); !status.ok()) return status;
   } else {
-    Invalidate(eager.whole ? eager.whole() : eager.result());
+    Invalidate(WholeResult(eager));
   }
   Case graphed = std::move(eager);
   // Keeps the eager step, which owns the graph's tensors.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/spot_checks.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/text.h"
+#include "lib/suite/check.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+// Of a row of the changing operands, in two pieces: enough for the sum of a long row to change by more than rounding.
+constexpr int64_t kExchanged = 8;
+// Bytes that are copied at a time.
+constexpr int64_t kBlockBytes = 1 << 20;
+// Elements of a row, of operands that have none.
+constexpr int64_t kRow = 256;
+
+// Steps with new values are slower than with the same by this factor, or they do the same work.
+constexpr double kSlower = 1.25;
+// Timed in turns, where they take at most this time, or share of the samples' time.
+constexpr int64_t kPairs = 12;
+constexpr int64_t kFewestPairs = 8;
+constexpr double kMostSeconds = 0.01;
+constexpr double kShare = 0.02;
+// Larger results are not overwritten for that.
+constexpr double kMostOverwritten = 1 << 18;
+// Of one look at a result, next to the bytes that are touched.
+constexpr double kLookSeconds = 2e-4;
+constexpr double kTouchedBytesPerSecond = 4e9;
+// Steps that are samples of their own: these many with new values have to be slower, each by this factor.
+constexpr std::size_t kFewestWatched = 4;
+constexpr double kMuchSlower = 1.5;
+
+constexpr const char* kAdvice =
+    "; a step has to do all of its work in every call; for what it may prepare once, see .Changing "
+    "(docs/your_family.md)";
+
+absl::Status Advised(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::DataLossError(absl::StrCat("after it was right at first: ", status.message(), kAdvice));
+}
+
+int64_t Below(int64_t count, std::mt19937_64& random) {
+  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
+}
+
+// Exchanges two pieces of each row.
+void Exchange(at::Tensor rows, int64_t first, int64_t second, int64_t length) {
+  const int64_t row_bytes = rows.size(0) > 0 ? static_cast<int64_t>(rows.nbytes()) / rows.size(0) : 0;
+  for (const at::Tensor& block : rows.split(std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, row_bytes)))) {
+    at::Tensor one = block.narrow(-1, first, length);
+    at::Tensor other = block.narrow(-1, second, length);
+    const at::Tensor kept = one.clone();
+    one.copy_(other);
+    other.copy_(kept);
+  }
+}
+
+// `times`: an even number leaves the values as they were.
+void ExchangeParts(const std::vector<at::Tensor>& tensors, int times, std::mt19937_64& random) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : tensors) {
+    const bool in_rows = tensor.dim() == 1 && tensor.numel() % kRow == 0;
+    const at::Tensor rows = in_rows ? tensor.view({-1, kRow}) : tensor;
+    if (rows.dim() == 0 || rows.numel() == 0 || rows.size(-1) < 2) continue;
+    const int64_t length = std::max<int64_t>(1, rows.size(-1) / kExchanged / 2);
+    const int64_t first = Below(rows.size(-1) - 2 * length + 1, random);
+    const int64_t second = first + length + Below(rows.size(-1) - first - 2 * length + 1, random);
+    for (int i = 0; i < times; ++i) Exchange(rows, first, second, length);
+  }
+}
+
+// Brings memory into the caches as overwriting it does, and leaves it as it is.
+void Touch(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.is_contiguous() && tensor.numel() > 0) tensor.view({-1}).view(at::kByte).bitwise_or_(0);
+  }
+}
+
+double Bytes(const std::vector<at::Tensor>& tensors) {
+  double bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  return bytes;
+}
+
+absl::Status Kept(double fresh, double same) {
+  return absl::DataLossError(absl::StrCat("a step takes ", HumanTime(fresh), " with new values of its operands and ",
+                                          HumanTime(same), " with those of the step before", kAdvice));
+}
+
+}  // namespace
+
+SpotChecks::SpotChecks(const Case& first, std::function<const Case*()> next)
+    : first_(first), next_(std::move(next)), random_(std::random_device()()) {}
+
+void SpotChecks::Restart() {
+  changed_.clear();
+  chunks_ = 0;
+  next_look_ = 0;
+}
+
+void SpotChecks::Change(const Case& one, bool overwrite) {
+  ExchangeParts(one.changing(), 1, random_);
+  if (overwrite) Invalidate(WholeResult(one));
+  watched_ = &one;
+}
+
+absl::Status SpotChecks::Look(std::size_t samples) {
+  if (watched_ != nullptr) {
+    const absl::Status status = CheckSome(*std::exchange(watched_, nullptr), random_);
+    if (!status.ok()) return Advised(status);
+  }
+  const Case* const next = next_();
+  if (next == nullptr || chunks_++ < next_look_) return absl::OkStatus();
+  next_look_ = chunks_ + Below(chunks_ + 1, random_);
+  Change(*next, /*overwrite=*/true);
+  changed_.push_back(samples);
+  return absl::OkStatus();
+}
+
+absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
+                                      const timing::Samples& samples) {
+  const double median = timing::Median(samples.seconds);
+  if (next_() == nullptr) return absl::OkStatus();
+  const double result_bytes = Bytes(WholeResult(first_));
+  const bool overwrite = result_bytes <= kMostOverwritten;
+  const double touched = (overwrite ? result_bytes : 0) + 4 * Bytes(first_.changing()) / kExchanged;
+  const double pair_seconds = 2 * (median + touched / kTouchedBytesPerSecond + kLookSeconds);
+  const double taken = median * static_cast<double>(std::ssize(samples.seconds) * samples.steps_per_sample);
+  const int64_t pairs = std::min(kPairs, static_cast<int64_t>(std::max(kMostSeconds, kShare * taken) / pair_seconds));
+  if (pairs < kFewestPairs) return absl::OkStatus();
+  timing::SampleOptions in_turns;
+  in_turns.warmup_iters = 2;
+  in_turns.min_samples = in_turns.max_samples = 2 * pairs;
+  in_turns.exact_samples = true;
+  bool is_new = false;
+  absl::Status status;
+  in_turns.before_step = [&] {
+    if (is_new && status.ok()) status = CheckSome(*watched_, random_);
+    const Case& next = *next_();
+    if (next.prepare) next.prepare();
+    if (is_new) {
+      ExchangeParts(next.changing(), 2, random_);
+      if (overwrite) Touch(WholeResult(next));
+    } else {
+      Change(next, overwrite);
+      ExchangeParts(next.changing(), 1, random_);
+    }
+    is_new = !is_new;
+  };
+  // What is by chance so once is not so twice.
+  double fresh = 0;
+  double same = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::vector<double> seconds =
+        timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, in_turns).seconds;
+    if (!status.ok()) return Advised(status);
+    std::vector<double> of_new, of_same;
+    int64_t slower = 0;
+    for (std::size_t i = 0; i + 1 < seconds.size(); i += 2) {
+      of_new.push_back(seconds[i]);
+      of_same.push_back(seconds[i + 1]);
+      slower += seconds[i] > seconds[i + 1] ? 1 : 0;
+    }
+    fresh = timing::Median(std::move(of_new));
+    same = timing::Median(std::move(of_same));
+    if (slower < pairs - 1 || fresh < kSlower * same || fresh - same < clock.FloorSeconds()) return absl::OkStatus();
+  }
+  return Kept(fresh, same);
+}
+
+absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
+  const std::span<const double> seconds = samples.seconds;
+  const auto is_new = [&](std::size_t i) { return std::find(changed_.begin(), changed_.end(), i) != changed_.end(); };
+  std::vector<double> fresh, same;
+  for (const std::size_t i : changed_) {
+    if (i < 1 || i + 1 >= seconds.size() || is_new(i - 1) || is_new(i + 1)) continue;
+    fresh.push_back(seconds[i]);
+    same.push_back(std::max(seconds[i - 1], seconds[i + 1]));
+    if (fresh.back() < kMuchSlower * same.back()) return absl::OkStatus();
+  }
+  if (fresh.size() < kFewestWatched) return absl::OkStatus();
+  return Kept(timing::Median(fresh), timing::Median(same));
+}
+
+absl::Status SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
+                                const timing::Samples& samples) {
+  watched_ = nullptr;  // of the look after the last chunk, since which no step has run
+  if (samples.steps_per_sample == 1) {
+    if (absl::Status status = CompareWatched(samples); !status.ok()) return status;
+  }
+  if (absl::Status status = CompareTimes(clock, step, phases, samples); !status.ok()) return status;
+  // A step that looks whether its result was overwritten cannot rely on that.
+  Change(first_, first_.changing().empty() || Below(2, random_) == 0);
+  watched_ = nullptr;
+  timing::IgnoredPhases ignored;
+  if (first_.prepare) first_.prepare();
+  first_.step(ignored);
+  return Advised(CheckCase(first_));
+}
+
+}  // namespace roofbench

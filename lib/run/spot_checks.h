@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds a step that does its work only while it is checked: one that stops after some calls, or keeps its result.
+//
+// Between chunks of samples, at times that no step can foresee, the result is overwritten and a part of the changing
+// operands is exchanged; after the next chunk the result has to be there again. In the end steps with new values are
+// timed in turns with steps that find the same ones, and the last result is checked as the first was.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/suite/case.h"
+#include "lib/timing/clock.h"
+#include "lib/timing/sampler.h"
+
+namespace roofbench {
+
+class SpotChecks {
+ public:
+  // `first`: a case with Case::changing that has run; it outlives this. `next` returns the copy of it that the next
+  // step runs, nullptr before its first.
+  SpotChecks(const Case& first, std::function<const Case*()> next);
+
+  // Call it when the samples begin, again if they are taken anew.
+  void Restart();
+  // Call it between chunks, with the number of samples so far. DataLoss once a result was wrong.
+  absl::Status Look(std::size_t samples);
+  // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result. DataLoss
+  // with the reason.
+  absl::Status Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
+                      const timing::Samples& samples);
+
+ private:
+  void Change(const Case& one, bool overwrite);
+  absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
+                            const timing::Samples& samples);
+  absl::Status CompareWatched(const timing::Samples& samples) const;
+
+  const Case& first_;
+  std::function<const Case*()> next_;
+  std::mt19937_64 random_;
+  const Case* watched_ = nullptr;     // whose result was overwritten; nullptr: none
+  std::vector<std::size_t> changed_;  // samples that were the first with new values
+  int64_t chunks_ = 0;
+  int64_t next_look_ = 0;  // in chunks
+};
+
+}  // namespace roofbench

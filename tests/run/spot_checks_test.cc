@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/spot_checks.h"
+
+#include <ATen/ops/equal.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "lib/run/session.h"
+#include "lib/suite/family_of.h"
+#include "tests/run/simple_case.h"
+
+namespace roofbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int64_t kRows = 16;
+constexpr int64_t kCols = 4096;
+constexpr double kHonestSeconds = 2e-6;
+constexpr double kKeptSeconds = 13e-9;
+
+struct Operands {
+  at::Tensor x, y;
+};
+
+// A kernel, honest or not, on the fake clock.
+class Kernel {
+ public:
+  explicit Kernel(FakeDevice& device) : device_(device) {}
+  virtual ~Kernel() = default;
+  virtual void Run(Operands& o) = 0;
+
+ protected:
+  void Work(Operands& o, double seconds = kHonestSeconds) {
+    at::add_out(o.y, o.x, o.x);
+    device_.fake_clock.Advance(seconds);
+  }
+  void DoNothing() { device_.fake_clock.Advance(kKeptSeconds); }
+  void CopyKept(Operands& o) {
+    o.y.copy_(kept_);
+    DoNothing();
+  }
+  void Keep(Operands& o) {
+    Work(o);
+    kept_ = o.y.clone();
+  }
+  double Now() { return device_.fake_clock.HostSeconds(); }
+
+  at::Tensor kept_;
+
+ private:
+  FakeDevice& device_;
+};
+
+class Honest : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override { Work(o); }
+};
+
+// Works in its first calls alone.
+template <int kCalls>
+class Stops : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override {
+    if (calls_++ < kCalls) return Work(o);
+    DoNothing();
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+// Leaves out half of the rows after some calls.
+class Halves : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override {
+    if (calls_++ < 3) return Work(o);
+    Operands half{o.x.narrow(0, 0, kRows / 2), o.y.narrow(0, 0, kRows / 2)};
+    Work(half, kHonestSeconds / 2);
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+class KeptByAddress : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override {
+    if (o.x.data_ptr() == address_) return CopyKept(o);
+    address_ = o.x.data_ptr();
+    Keep(o);
+  }
+
+ private:
+  const void* address_ = nullptr;
+};
+
+// Knows its operand by `elements` of it.
+template <int kElements>
+class KeptByContent : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override {
+    const at::Tensor key = o.x.view({-1}).slice(0, 0, std::nullopt, kRows * kCols / kElements);
+    if (key_.defined() && at::equal(key_, key)) return CopyKept(o);
+    key_ = key.clone();
+    Keep(o);
+  }
+
+ private:
+  at::Tensor key_;
+};
+
+// Works where its result was overwritten.
+class KeptWhereItIsThere : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override {
+    if (std::exchange(is_first_, false) || std::isnan(o.y[0][0].item<float>())) return Work(o);
+    DoNothing();
+  }
+
+ private:
+  bool is_first_ = true;
+};
+
+// Works after a pause, in which something may have changed.
+class KeptInARow : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void Run(Operands& o) override {
+    if (kept_.defined() && Now() - last_ < 1e-6) {
+      CopyKept(o);
+    } else {
+      Keep(o);
+    }
+    last_ = Now();
+  }
+
+ private:
+  double last_ = 0;
+};
+
+enum class Reference { kWhole, kByRows };
+
+struct Trial {
+  std::string name;
+  std::function<std::unique_ptr<Kernel>(FakeDevice&)> kernel;
+  std::string reason = {};  // empty: measured
+};
+
+template <typename K>
+Trial Of(std::string name, std::string reason = {}) {
+  return {std::move(name), [](FakeDevice& device) { return std::make_unique<K>(device); }, std::move(reason)};
+}
+
+constexpr const char* kWrong = "after it was right at first: wrong ";
+constexpr const char* kSlower = "with new values of its operands and ";
+
+class SpotChecksTest : public testing::TestWithParam<std::tuple<Trial, Reference>> {
+ protected:
+  // So fast that no step is above its roof, which another test is about.
+  SpotChecksTest() { device_.roof_rate = 1e18; }
+
+  // The outcome of a case in a session of its own.
+  Outcome Run(const char* cache = kWarm) {
+    const auto& [trial, reference] = GetParam();
+    std::shared_ptr<Kernel> kernel = trial.kernel(device_);
+    FamilyOf<Operands> family("twice", "y = x + x");
+    family.Size("n")
+        .Work([](const Point&) { return workload::CopyStream{4.0 * kRows * kCols}.Cost(); })
+        .Operands([](const Point&, Inputs& in) {
+          return Operands{in.Randn({kRows, kCols}), in.Empty({kRows, kCols}, at::kFloat)};
+        })
+        .Impl("planted", [kernel](Operands& o) { kernel->Run(o); })
+        .Points(Suite::kQuick, {{"n", {1}}});
+    if (reference == Reference::kWhole) {
+      family.Reference([](const Operands& o) { return o.x.to(at::kDouble).mul_(2); });
+    } else {
+      family.Reference([](const Operands& o, const RowRange& rows) { return rows.Of(o.x).mul_(2); });
+    }
+    const Family finished = family.Finish();
+    RunOptions options;
+    options.reference = "a100-sxm4-40gb";
+    return Session(options, device_, {PlannedOf(finished, {{"cache", cache}})}, nullptr).Run(0);
+  }
+
+  FakeDevice device_;
+};
+
+TEST_P(SpotChecksTest, OnlyWorkInEveryCallIsMeasured) {
+  const Trial& trial = std::get<0>(GetParam());
+  for (int run = 0; run < (trial.reason.empty() ? 20 : 1); ++run) {
+    const Outcome outcome = Run(trial.reason.empty() && run % 2 == 1 ? kCold : kWarm);
+    if (trial.reason.empty()) {
+      ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+      EXPECT_NEAR(outcome.summary.median, kHonestSeconds, 1e-12);
+    } else {
+      ASSERT_EQ(outcome.verdict, Verdict::kFailed) << outcome.summary.median;
+      EXPECT_THAT(outcome.reason, AllOf(HasSubstr(trial.reason), HasSubstr("all of its work in every call")));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SpotChecksTest,
+    testing::Combine(testing::Values(Of<Honest>("honest"), Of<Stops<1>>("stops_after_1", kWrong),
+                                     Of<Stops<5>>("stops_after_5", kWrong), Of<Stops<1000>>("stops_after_1000", kWrong),
+                                     Of<Halves>("halves", kWrong), Of<KeptByAddress>("kept_by_address", kWrong),
+                                     Of<KeptByContent<1>>("kept_by_an_element", kWrong),
+                                     Of<KeptByContent<kRows * kCols>>("kept_by_all_elements", kSlower),
+                                     Of<KeptWhereItIsThere>("kept_where_it_is_there", kSlower),
+                                     Of<KeptInARow>("kept_in_a_row", kWrong)),
+                     testing::Values(Reference::kWhole, Reference::kByRows)),
+    [](const auto& one) {
+      return std::get<0>(one.param).name + (std::get<1>(one.param) == Reference::kWhole ? "" : "_by_rows");
+    });
+
+}  // namespace
+}  // namespace roofbench
