@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,11 +106,27 @@ def test_bench_installs_what_the_program_and_reports_need_and_the_tests_add_thei
     _pip(machine, "")
     (first,) = _installed(machine, "bench")
     packages = [word.partition("==")[0] for word in first.split() if word != "-r"]
-    assert packages == ["report.txt", "history.txt", "tokenizers", "torch"]
+    assert packages == ["report.txt", "tokenizers", "torch"]
     assert _installed(machine, "bench") == []
     (second,) = _installed(machine, "setup")
-    assert {"tests.txt", "oracles.txt"} <= set(second.split())
+    assert {"history.txt", "tests.txt", "oracles.txt"} <= set(second.split())
     assert _installed(machine, "setup") == _installed(machine, "bench") == []
+
+
+@pytest.mark.parametrize("command", [("report", "history"), ("report", "gate"), ("nightly", "--help")])
+def test_a_history_installs_its_packages_with_its_first_use(machine: Machine, command: tuple[str, ...]) -> None:
+    _pip(machine, "")
+    (machine.bin / "readlink").symlink_to(shutil.which("readlink") or "")
+
+    def installed(tool: str, *arguments: str) -> list[str]:
+        machine.calls.write_text("")
+        machine.run(tool, *arguments)
+        return [call.rpartition("/tools/")[2] for call in machine.called() if " pip install " in call]
+
+    assert installed("report", "table") == []
+    assert installed(*command) == ["requirements-history.txt"]
+    (machine.root / ".venv/lib/python3.11/site-packages/sqlalchemy").mkdir(parents=True)
+    assert installed(*command) == []
 
 
 def test_libtorch_for_processors_comes_from_pytorchs_index(machine: Machine) -> None:
