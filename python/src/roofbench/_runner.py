@@ -178,7 +178,7 @@ class Run:
             for repetition in range(self.args.repetitions):
                 line = recorded.get((one.point.name, repetition))
                 if line is not None:
-                    print(f"{one.point.name}  {line['verdict']} before, from the journal")
+                    self.show(f"{one.point.name}  {line['verdict']} before, from the journal")
                 else:
                     if sys.stderr.isatty():
                         place = f"[{index + 1}/{len(self.planned)}] {one.point.name}"
@@ -203,8 +203,16 @@ class Run:
         if self.journal and (why := self.journal.append(json.dumps(line))):
             say(f"{why}; --resume runs this case again")
             self.is_whole = False
-        print(answer["text"], flush=True)
+        self.show(answer["text"])
         return line
+
+    def show(self, text: str) -> None:
+        """Where nobody reads it any more (`| head`), the run ends in order."""
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.signals.received = self.signals.received or signal.SIGPIPE
 
 
 # The command line. The flags of the program that tools/report abba and gate, and tools/nightly, give are aliases.
@@ -338,8 +346,9 @@ def run(arguments: Sequence[str]) -> int:
             raise UsageError(str(error)) from None
     for note in notes:
         say(note)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # from here on, the run ends in order
     todo = Run(args, planned, facts, journal, lines)
-    print(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads", flush=True)
+    todo.show(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads")
     todo.execute()
     return _finish(todo)
 
@@ -356,7 +365,7 @@ def _finish(todo: Run) -> int:
             say(why)
     written = [str(path) for path in (None if why else out, todo.args.journal) if path]
     counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "no case"
-    print(f"{counts}{'; written: ' if written else ''}{', '.join(written)}", flush=True)
+    todo.show(f"{counts}{'; written: ' if written else ''}{', '.join(written)}")
     if ending:
         say(f"interrupted by signal {ending}" + ("; --resume continues" if todo.journal else ""))
         return SIGNALLED + ending
