@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/regex.h"
 #include "lib/base/text.h"
 
@@ -24,7 +25,7 @@ constexpr std::size_t kMostPoints = 200'000;
 constexpr std::size_t kLongestName = 300;  // the same
 constexpr std::size_t kShown = 200;        // of a text in a message
 
-// Checks that each override names a family, one of its axes and valid values.
+// Checks that an override names a family and one of its axes.
 absl::Status CheckOverride(const std::vector<const FamilyGrid*>& families, const AxisOverride& wanted) {
   std::vector<std::string> names;
   std::set<std::string> axes;
@@ -35,14 +36,7 @@ absl::Status CheckOverride(const std::vector<const FamilyGrid*>& families, const
     if (!wanted.family.empty() && family->name() != wanted.family) continue;
     family_found = true;
     for (const AxisSpec& axis : family->axes()) axes.insert(axis.name);
-    const AxisSpec* axis = family->FindAxis(wanted.axis);
-    if (axis == nullptr) continue;
-    axis_found = true;
-    for (const std::string& value : wanted.values) {
-      if (ValidValue(*axis, family->axes(), value)) continue;
-      return InvalidArgumentError(StrCat("--axis: '", value, "' is not a value of axis ", wanted.axis, " of ",
-                                         family->name(), "; expected ", ExpectedValues(*axis)));
-    }
+    axis_found |= family->FindAxis(wanted.axis) != nullptr;
   }
   if (!family_found) {
     return InvalidArgumentError(
@@ -52,6 +46,20 @@ absl::Status CheckOverride(const std::vector<const FamilyGrid*>& families, const
     return InvalidArgumentError(StrCat("--axis: ", wanted.family.empty() ? "no family" : wanted.family, " has ",
                                        wanted.family.empty() ? "an" : "no", " axis '", wanted.axis, "'; there are ",
                                        absl::StrJoin(axes, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+// Checks the values of those that concern the family.
+absl::Status CheckValues(const FamilyGrid& family, const std::vector<AxisOverride>& overrides) {
+  for (const AxisOverride& wanted : overrides) {
+    const AxisSpec* const axis = family.FindAxis(wanted.axis);
+    if (axis == nullptr || (!wanted.family.empty() && family.name() != wanted.family)) continue;
+    for (const std::string& value : wanted.values) {
+      if (ValidValue(*axis, family.axes(), value)) continue;
+      return InvalidArgumentError(StrCat("--axis: '", value, "' is not a value of axis ", wanted.axis, " of ",
+                                         family.name(), "; expected ", ExpectedValues(*axis)));
+    }
   }
   return absl::OkStatus();
 }
@@ -112,11 +120,17 @@ absl::StatusOr<Filter> MakeFilter(std::string filter) {
                                      " is not a valid regular expression: ", expression.status().message()));
 }
 
-// Families and "axis:value" of all registered cases.
-std::vector<std::string> PartsOfNames(const std::vector<const FamilyGrid*>& families) {
+// Families and "axis:value" of all registered cases; of those of the families that the filter names, if there are any.
+std::vector<std::string> PartsOfNames(const std::vector<const FamilyGrid*>& families, const std::string& filter) {
+  const std::vector<std::string> words = absl::StrSplit(filter, absl::ByAnyChar("/^$()|"));
+  const auto is_named = [&](const FamilyGrid* family) {
+    return std::find(words.begin(), words.end(), family->name()) != words.end();
+  };
+  const bool any_named = std::any_of(families.begin(), families.end(), is_named);
   std::set<std::string> parts;
   for (const FamilyGrid* family : families) {
     parts.insert(family->name());
+    if (any_named && !is_named(family)) continue;
     for (const Point& point : family->Points(Suite::kFull)) {
       for (const auto& [axis, value] : AxesOf(point)) parts.insert(StrCat(axis, ":", value));
     }
@@ -124,9 +138,30 @@ std::vector<std::string> PartsOfNames(const std::vector<const FamilyGrid*>& fami
   return {parts.begin(), parts.end()};
 }
 
+// "; names that have all of its parts: 12, the first 'matmul/…'" for a filter of parts that are not next to each other
+// in a name; empty if there are none.
+std::string NamesOfAllParts(const std::vector<const FamilyGrid*>& families, const std::string& filter) {
+  const std::vector<std::string> parts = absl::StrSplit(filter, absl::ByAnyChar("/^$"), absl::SkipEmpty());
+  std::string first;
+  std::size_t found = 0;
+  for (const FamilyGrid* family : families) {
+    for (const Point& point : family->Points(Suite::kFull)) {
+      const std::vector<std::string> of_name = absl::StrSplit(point.FullName(), '/');
+      const auto has = [&](const std::string& part) {
+        return std::find(of_name.begin(), of_name.end(), part) != of_name.end();
+      };
+      if (!std::all_of(parts.begin(), parts.end(), has)) continue;
+      if (found++ == 0) first = point.Name();
+    }
+  }
+  if (parts.size() < 2 || found == 0) return "";
+  return StrCat("; names that have all of its parts: ", found, ", the first '", first, "' (--benchmark_filter='",
+                absl::StrJoin(parts, ".*/"), "' selects them)");
+}
+
 // "; did you mean 'matmul'?" for a filter with a word that is close to a part of a name; empty if there is none.
 std::string Suggestion(const std::vector<const FamilyGrid*>& families, const std::string& filter) {
-  const std::vector<std::string> parts = PartsOfNames(families);
+  const std::vector<std::string> parts = PartsOfNames(families, filter);
   const auto ends_word = [](char one) {
     return !absl::ascii_isalnum(static_cast<unsigned char>(one)) && one != '_' && one != ':' && one != '.';
   };
@@ -140,7 +175,7 @@ std::string Suggestion(const std::vector<const FamilyGrid*>& families, const std
     if (!nearest.empty()) return StrCat("; did you mean '", nearest, "' for '", word, "'?");
     begin = end == filter.end() ? end : std::next(end);
   }
-  return "";
+  return NamesOfAllParts(families, filter);
 }
 
 }  // namespace
@@ -155,6 +190,13 @@ absl::StatusOr<std::vector<PlannedPoint>> PlanPoints(const std::vector<const Fam
   std::vector<PlannedPoint> plan;
   std::set<std::string> names;
   for (const FamilyGrid* family : families) {
+    if (absl::Status status = CheckValues(*family, selection.axes); !status.ok()) {
+      const std::vector<Point> registered = family->Points(selection.suite);
+      const bool is_selected =
+          std::any_of(registered.begin(), registered.end(), [&](const Point& point) { return filter->Selects(point); });
+      if (is_selected) return status;
+      continue;
+    }
     absl::StatusOr<std::vector<Point>> points =
         ApplyOverrides(*family, family->Points(selection.suite), selection.axes);
     if (!points.ok()) return points.status();

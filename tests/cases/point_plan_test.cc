@@ -75,6 +75,36 @@ TEST_F(PlanTest, AMistypedFilterIsAnsweredWithWhatItMayMean) {
   EXPECT_THAT(Error(selection), testing::Not(HasSubstr("did you mean")));
 }
 
+TEST_F(PlanTest, SuggestionsComeFromTheNamedFamily) {
+  grids_ = {FamilyGrid({.name = "one",
+                        .axes = WithCacheAxis({{.name = "impl", .choices = {"naive"}}}, kCold),
+                        .grids = {{Suite::kQuick, {{"impl", {"naive"}}}}}}),
+            FamilyGrid({.name = "two",
+                        .axes = WithCacheAxis({{.name = "impl", .choices = {"native"}}}, kCold),
+                        .grids = {{Suite::kQuick, {{"impl", {"native"}}}}}})};
+  Selection selection;
+  selection.filter = "two/impl:naive";
+  EXPECT_THAT(Error(selection), HasSubstr("did you mean 'impl:native' for 'impl:naive'?"));
+}
+
+TEST_F(PlanTest, PartsOfANameThatDoNotFollowEachOtherAreFound) {
+  Selection selection;
+  selection.filter = "^a/n:16/cache:cold$";
+  EXPECT_THAT(Error(selection), HasSubstr("names that have all of its parts: 1, the first 'a/n:16' "
+                                          "(--benchmark_filter='a.*/n:16.*/cache:cold' selects them)"));
+}
+
+TEST_F(PlanTest, AnAxisIsJudgedByTheFamiliesThatAreSelected) {
+  grids_.push_back(FamilyGrid({.name = "other",
+                               .axes = WithCacheAxis({{.name = "impl", .choices = {"else"}}}, kCold),
+                               .grids = {{Suite::kQuick, {{"impl", {"else"}}}}}}));
+  Selection selection;
+  selection.axes = {{.axis = "impl", .values = {"wrong"}}};
+  EXPECT_THAT(Error(selection), HasSubstr("'wrong' is not a value of axis impl of other; expected else"));
+  selection.filter = "^a/";
+  EXPECT_THAT(Names(selection), ElementsAre("a/impl:wrong/n:16", "a/impl:wrong/n:32", "a/impl:wrong/n:64"));
+}
+
 TEST_F(PlanTest, AFilterWithoutAMatchSaysWhereToLook) {
   Selection selection;
   selection.filter = "none";
