@@ -28,13 +28,14 @@ constexpr double kSlower = 1.25;
 // Timed in turns, where they take at most this time, or share of the samples' time.
 constexpr int64_t kPairs = 12;
 constexpr int64_t kFewestPairs = 8;
-constexpr double kMostSeconds = 0.01;
+constexpr double kMostSeconds = 0.015;
 constexpr double kShare = 0.02;
-// Larger results are not overwritten for that.
-constexpr double kMostOverwritten = 1 << 18;
-// Of one look at a result, next to the bytes that are touched.
+// Bytes of operands and results, beyond which they are not copied for that; and how often each is.
+constexpr double kMostCopied = 1 << 20;
+constexpr double kCopies = 5;
+// Of one look at a result, next to the bytes that are copied.
 constexpr double kLookSeconds = 2e-4;
-constexpr double kTouchedBytesPerSecond = 4e9;
+constexpr double kCopiedBytesPerSecond = 1e10;
 // Steps that are samples of their own: these many with new values have to be slower, each by this factor.
 constexpr std::size_t kFewestWatched = 4;
 constexpr double kMuchSlower = 1.5;
@@ -64,26 +65,29 @@ void Exchange(at::Tensor rows, int64_t first, int64_t second, int64_t length) {
   }
 }
 
-// `times`: an even number leaves the values as they were.
-void ExchangeParts(const std::vector<at::Tensor>& tensors, int times, std::mt19937_64& random) {
+void ExchangeParts(const std::vector<at::Tensor>& tensors, std::mt19937_64& random) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& tensor : tensors) {
-    const bool in_rows = tensor.dim() == 1 && tensor.numel() % kRow == 0;
-    const at::Tensor rows = in_rows ? tensor.view({-1, kRow}) : tensor;
-    if (rows.dim() == 0 || rows.numel() == 0 || rows.size(-1) < 2) continue;
+    if (tensor.dim() == 0 || tensor.numel() == 0) continue;
+    const bool in_rows = tensor.dim() == 1 && tensor.is_contiguous() && tensor.numel() % kRow == 0;
+    const at::Tensor rows = in_rows ? tensor.view({-1, kRow}) : tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
+    if (rows.size(-1) < 2) continue;
     const int64_t length = std::max<int64_t>(1, rows.size(-1) / kExchanged / 2);
     const int64_t first = Below(rows.size(-1) - 2 * length + 1, random);
     const int64_t second = first + length + Below(rows.size(-1) - first - 2 * length + 1, random);
-    for (int i = 0; i < times; ++i) Exchange(rows, first, second, length);
+    Exchange(rows, first, second, length);
   }
 }
 
-// Brings memory into the caches as overwriting it does, and leaves it as it is.
-void Touch(const std::vector<at::Tensor>& tensors) {
+std::vector<at::Tensor> Clones(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.is_contiguous() && tensor.numel() > 0) tensor.view({-1}).view(at::kByte).bitwise_or_(0);
-  }
+  std::vector<at::Tensor> clones;
+  for (const at::Tensor& tensor : tensors) clones.push_back(tensor.detach().clone());
+  return clones;
+}
+
+void Copy(const std::vector<at::Tensor>& from, std::vector<at::Tensor> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
 double Bytes(const std::vector<at::Tensor>& tensors) {
@@ -109,7 +113,7 @@ void SpotChecks::Restart() {
 }
 
 void SpotChecks::Change(const Case& one, bool overwrite) {
-  ExchangeParts(one.changing(), 1, random_);
+  ExchangeParts(one.changing(), random_);
   if (overwrite) Invalidate(WholeResult(one));
   watched_ = &one;
 }
@@ -131,51 +135,62 @@ absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& 
                                       const timing::Samples& samples) {
   const double median = timing::Median(samples.seconds);
   if (next_() == nullptr) return absl::OkStatus();
-  const double result_bytes = Bytes(WholeResult(first_));
-  const bool overwrite = result_bytes <= kMostOverwritten;
-  const double touched = (overwrite ? result_bytes : 0) + 4 * Bytes(first_.changing()) / kExchanged;
-  const double pair_seconds = 2 * (median + touched / kTouchedBytesPerSecond + kLookSeconds);
+  const double copied = Bytes(WholeResult(first_)) + Bytes(first_.changing());
+  if (copied > kMostCopied) return absl::OkStatus();
+  const double pair_seconds = 2 * (median + kCopies * copied / kCopiedBytesPerSecond + kLookSeconds);
   const double taken = median * static_cast<double>(std::ssize(samples.seconds) * samples.steps_per_sample);
   const int64_t pairs = std::min(kPairs, static_cast<int64_t>(std::max(kMostSeconds, kShare * taken) / pair_seconds));
   if (pairs < kFewestPairs) return absl::OkStatus();
+  // Before either kind of step the same memory is read and written in the same order: a step that finds its operands in
+  // another cache, or modified, takes several times as long.
+  const std::vector<at::Tensor> same = Clones(first_.changing()), fresh = Clones(first_.changing());
+  const std::vector<at::Tensor> kept = Clones(WholeResult(first_)), wrong = Clones(WholeResult(first_));
+  Invalidate(wrong);
+  std::vector<bool> is_new;
+  std::size_t steps = 0;
+  absl::Status status;
   timing::SampleOptions in_turns;
   in_turns.warmup_iters = 2;
   in_turns.min_samples = in_turns.max_samples = 2 * pairs;
   in_turns.exact_samples = true;
-  bool is_new = false;
-  absl::Status status;
   in_turns.before_step = [&] {
-    if (is_new && status.ok()) status = CheckSome(*watched_, random_);
-    const Case& next = *next_();
-    if (next.prepare) next.prepare();
-    if (is_new) {
-      ExchangeParts(next.changing(), 2, random_);
-      if (overwrite) Touch(WholeResult(next));
-    } else {
-      Change(next, overwrite);
-      ExchangeParts(next.changing(), 1, random_);
-    }
-    is_new = !is_new;
+    if (watched_ != nullptr && status.ok()) status = CheckSome(*watched_, random_);
+    watched_ = next_();
+    if (watched_->prepare) watched_->prepare();
+    const at::NoGradGuard no_grad;
+    const std::vector<at::Tensor> changing = watched_->changing(), results = WholeResult(*watched_);
+    Copy(changing, same);
+    Copy(changing, fresh);
+    ExchangeParts(fresh, random_);
+    Copy(results, kept);
+    const bool new_values = is_new.at(steps++);
+    Copy(new_values ? fresh : same, changing);
+    Copy(new_values ? wrong : kept, results);
   };
   // What is by chance so once is not so twice.
-  double fresh = 0;
-  double same = 0;
+  double new_seconds = 0;
+  double same_seconds = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
+    is_new.clear();
+    for (int64_t pair = 0; pair <= pairs; ++pair) {  // the first: warm-up
+      const bool new_first = Below(2, random_) == 0;
+      is_new.insert(is_new.end(), {new_first, !new_first});
+    }
+    steps = 0;
+    watched_ = nullptr;
     const std::vector<double> seconds =
         timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, in_turns).seconds;
     if (!status.ok()) return Advised(status);
     std::vector<double> of_new, of_same;
     int64_t slower = 0;
-    for (std::size_t i = 0; i + 1 < seconds.size(); i += 2) {
-      of_new.push_back(seconds[i]);
-      of_same.push_back(seconds[i + 1]);
-      slower += seconds[i] > seconds[i + 1] ? 1 : 0;
-    }
-    fresh = timing::Median(std::move(of_new));
-    same = timing::Median(std::move(of_same));
-    if (slower < pairs - 1 || fresh < kSlower * same || fresh - same < clock.FloorSeconds()) return absl::OkStatus();
+    for (std::size_t i = 0; i < seconds.size(); ++i) (is_new[i + 2] ? of_new : of_same).push_back(seconds[i]);
+    for (std::size_t i = 0; i < of_new.size(); ++i) slower += of_new[i] > of_same[i] ? 1 : 0;
+    new_seconds = timing::Median(of_new);
+    same_seconds = timing::Median(of_same);
+    const bool is_slower = slower >= pairs - 1 && new_seconds >= kSlower * same_seconds;
+    if (!is_slower || new_seconds - same_seconds < clock.FloorSeconds()) return absl::OkStatus();
   }
-  return Kept(fresh, same);
+  return Kept(new_seconds, same_seconds);
 }
 
 absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {

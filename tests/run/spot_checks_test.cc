@@ -174,14 +174,14 @@ class SpotChecksTest : public testing::TestWithParam<std::tuple<Trial, Reference
   SpotChecksTest() { device_.roof_rate = 1e18; }
 
   // The outcome of a case in a session of its own.
-  Outcome Run(const char* cache = kWarm) {
+  Outcome Run(const char* cache = kWarm, const std::vector<int64_t>& shape = {kRows, kCols}) {
     const auto& [trial, reference] = GetParam();
     std::shared_ptr<Kernel> kernel = trial.kernel(device_);
     FamilyOf<Operands> family("twice", "y = x + x");
     family.Size("n")
         .Work([](const Point&) { return workload::CopyStream{4.0 * kRows * kCols}.Cost(); })
-        .Operands([](const Point&, Inputs& in) {
-          return Operands{in.Randn({kRows, kCols}), in.Empty({kRows, kCols}, at::kFloat)};
+        .Operands([shape](const Point&, Inputs& in) {
+          return Operands{in.Randn(shape), in.Empty(shape, at::kFloat)};
         })
         .Impl("planted", [kernel](Operands& o) { kernel->Run(o); })
         .Points(Suite::kQuick, {{"n", {1}}});
@@ -212,6 +212,20 @@ TEST_P(SpotChecksTest, OnlyWorkInEveryCallIsMeasured) {
     }
   }
 }
+
+using Shapes = SpotChecksTest;
+
+TEST_P(Shapes, OfAnyKindAreExchanged) {
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{1}, {2}, {7}, {300'001}, {512'000}, {3, 1}, {2, 3, 5}}) {
+    const Outcome outcome = Run(kWarm, shape);
+    EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << testing::PrintToString(shape) << " " << outcome.reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Honest, Shapes,
+                         testing::Combine(testing::Values(Of<Honest>("honest")),
+                                          testing::Values(Reference::kWhole, Reference::kByRows)));
 
 INSTANTIATE_TEST_SUITE_P(
     All, SpotChecksTest,
