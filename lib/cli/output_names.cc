@@ -98,15 +98,17 @@ std::string NameOfRun() {
   return absl::StrCat(time, "Z-", host);
 }
 
+enum class Run { kIncomplete, kAny };
+
 // Empty if there is none.
-std::string NewestIncomplete(const std::string& folder) {
+std::string Newest(Run wanted, const std::string& folder) {
   std::string newest;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string path = entry->path().string();
     if (!absl::EndsWith(path, View(kJournalEnd)) || path < newest) continue;  // names begin with the time
     const absl::StatusOr<RunSoFar> run = ReadRunSoFar(path);
-    if (run.ok() && !run->is_complete()) newest = path;
+    if (run.ok() && (wanted == Run::kAny || !run->is_complete())) newest = path;
   }
   return newest;
 }
@@ -126,10 +128,10 @@ absl::StatusOr<std::string> JournalToResume(const Options& options) {
     return absl::InvalidArgumentError(
         "--resume needs --journal=FILE, which keeps the finished cases, or --results=FOLDER, which has such files");
   }
-  std::string newest = NewestIncomplete(options.results);
+  std::string newest = Newest(options.resume_doubtful ? Run::kAny : Run::kIncomplete, options.results);
   if (!newest.empty()) return newest;
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no incomplete run to resume in ", options.results, View(kWayOut)));
+  return absl::InvalidArgumentError(absl::StrCat("there is no ", options.resume_doubtful ? "" : "incomplete ",
+                                                 "run to resume in ", options.results, View(kWayOut)));
 }
 
 void NameOutputs(Options& options, const std::string& journal) {
@@ -152,7 +154,7 @@ absl::Status PrepareResults(const Options& options) {
                                                "; choose another --results, or name a file: --benchmark_out=FILE"));
   }
   if (options.resume) return absl::OkStatus();
-  if (const std::string journal = NewestIncomplete(options.results); !journal.empty()) {
+  if (const std::string journal = Newest(Run::kIncomplete, options.results); !journal.empty()) {
     std::cerr << ProgramName() << ": the run of " << journal << " is incomplete: --resume continues it\n";
   }
   return absl::OkStatus();

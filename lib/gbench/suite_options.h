@@ -20,6 +20,7 @@ struct SuiteOptions : RunOptions {
   std::string color = "auto";
   bool counters_tabular = false;  // where `out_format` is "console"
   int repetitions = 1;
+  bool resume_doubtful = false;  // with `resume`: cases in doubt are measured again
   // Flags of Google Benchmark for the library itself, as "--name=value".
   std::vector<std::string> library_flags;
 };

@@ -7,12 +7,14 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/gbench/context_facts.h"
@@ -20,6 +22,7 @@
 #include "lib/gbench/reporters.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"
+#include "lib/results/evaluation.h"
 #include "lib/results/journal.h"
 #include "lib/run/doctor.h"
 #include "lib/run/progress.h"
@@ -127,7 +130,8 @@ class SuiteRun {
     RunFacts facts;
     const bool is_first_process = !state_.journal_begun();
     if (options_.resume || state_.journal_begun()) {
-      absl::StatusOr<Recorded> recorded = journal_.Resume(journal_path_, *identity);
+      absl::StatusOr<Recorded> recorded =
+          journal_.Resume(journal_path_, *identity, options_.resume_doubtful && !state_.journal_begun());
       if (recorded.ok()) {
         if (!state_.journal_begun()) ReportResumed(*recorded);
         state_.SetJournalBegun();
@@ -221,7 +225,7 @@ class SuiteRun {
   }
 
   int End() {
-    if (options_.format == "console") std::cout << NextCommand() << std::flush;
+    if (options_.format == "console") std::cout << DoubtText() << NextCommand() << std::flush;
     for (const absl::Status& status : {output_status_, journal_status_}) {
       if (!status.ok()) std::cerr << ProgramName() << ": " << std::string(status.message()) << '\n';
     }
@@ -237,6 +241,30 @@ class SuiteRun {
     if (failed > 0) std::cerr << ProgramName() << ": " << failed << " case(s) failed\n";
     const bool is_whole = output_status_.ok() && journal_status_.ok() && profile_status_.ok();
     return failed > 0 || !is_whole ? kExitFailed : EXIT_SUCCESS;
+  }
+
+  // How many rows say little, why, and the way out.
+  std::string DoubtText() const {
+    std::map<std::string, int> reasons;
+    int measured = 0;
+    int in_doubt = 0;
+    for (std::size_t index = 0; index < session_.plan().size(); ++index) {
+      for (const Outcome& outcome : session_.OutcomesOf(index)) {
+        if (outcome.verdict == Verdict::kMeasured) ++measured;
+        if (!IsInDoubt(outcome)) continue;
+        ++in_doubt;
+        if (outcome.disturbed) ++reasons["disturbed"];
+        for (const std::string& reason : outcome.noise) ++reasons[reason];
+      }
+    }
+    if (in_doubt == 0) return "";
+    const bool has_journal = !options_.journal.empty() && IsReplaceable(options_.journal);
+    return absl::StrCat(
+        "\n", in_doubt, " of ", measured, " rows are in doubt (",
+        absl::StrJoin(reasons, ", ", absl::PairFormatter(" ")), "): --wait_quiet=600 waits for a quiet machine",
+        has_journal ? absl::StrCat("; later,\n  --resume=doubtful --journal=", options_.journal, " measures them again")
+                    : "",
+        "\n");
   }
 
   // The last line after the table, if there is a file to read.

@@ -131,6 +131,10 @@ bool NeedsRemeasurement(const Outcome& outcome) {
          (!outcome.roof_ratios.empty() && timing::Median(outcome.roof_ratios) > kMostPlausibleShare);
 }
 
+bool IsInDoubt(const Outcome& outcome) {
+  return outcome.verdict == Verdict::kMeasured && (outcome.disturbed || !outcome.noise.empty());
+}
+
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome) {
   // For any other bound, the probe does not measure the peak of the case's arithmetic.
   if (gauge.bound != workload::Bound::kCompute) return {};

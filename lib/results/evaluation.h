@@ -21,6 +21,9 @@ absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cac
 // else ran on this machine.
 bool NeedsRemeasurement(const Outcome& outcome);
 
+// Whether its time or its share of a roof says little: it was noisy, or its roof was disturbed.
+bool IsInDoubt(const Outcome& outcome);
+
 // Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome);
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/files.h"
 #include "lib/base/json.h"
+#include "lib/results/evaluation.h"
 #include "lib/results/journal_line.h"
 
 namespace roofbench {
@@ -162,7 +163,7 @@ absl::Status Journal::Create(const std::string& path, const RunHeader& of_run) {
   return file_.Replace(header, was_empty ? LockedFile::Old::kDrop : LockedFile::Old::kKeep);
 }
 
-absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity) {
+absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity, bool doubtful) {
   if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is not a regular file", kStartOver));
   if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
   std::istringstream lines(file_.Read());
@@ -189,6 +190,7 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
   std::string kept = line + "\n";
   std::set<std::pair<std::string, int>> seen;
   int interrupted = 0;
+  int in_doubt = 0;
   for (int number = 2; std::getline(lines, line); ++number) {
     if (lines.eof()) {  // no line break: the process ended while writing
       recorded.notes.push_back(absl::StrCat("the last line of ", path, " was cut off: its case runs again"));
@@ -206,11 +208,20 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     if (!seen.emplace(outcome->name, outcome->repetition).second) {
       return Refusal(path, absl::StrCat("has the case ", outcome->name, " twice (line ", number, ")", kStartOver));
     }
+    if (doubtful && IsInDoubt(*outcome)) {
+      ++in_doubt;
+      continue;
+    }
     absl::StrAppend(&kept, line, "\n");
     recorded.outcomes.push_back(*std::move(outcome));
   }
+  if (doubtful) {
+    recorded.notes.push_back(absl::StrCat(in_doubt, " measured case(s) of ", path, " in doubt run again",
+                                          in_doubt > 0 ? "; they are kept in .previous next to it" : ""));
+  }
   if (recorded.notes.empty() && interrupted == 0) return recorded;
-  if (absl::Status status = file_.Replace(kept, LockedFile::Old::kDrop); !status.ok()) return status;
+  const LockedFile::Old old = in_doubt > 0 ? LockedFile::Old::kKeep : LockedFile::Old::kDrop;
+  if (absl::Status status = file_.Replace(kept, old); !status.ok()) return status;
   return recorded;
 }
 

@@ -119,6 +119,27 @@ TEST_F(JournalTest, EveryCutOfTheLastLineIsDroppedWithANote) {
   }
 }
 
+TEST_F(JournalTest, CasesInDoubtRunAgainWhereThatIsAskedFor) {
+  Outcome noisy = Measured("b");
+  noisy.noise = {"ci"};
+  Outcome disturbed = Measured("c");
+  disturbed.counters.emplace_back("disturbed", 1);
+  Fill({Measured("a"), noisy, disturbed, Failed("d", "broke")});
+  const std::string before = ReadText(path_);
+  ASSERT_THAT(Resume()->outcomes, SizeIs(4));
+  Journal journal;
+  const auto recorded = journal.Resume(path_, kIdentity, /*doubtful=*/true);
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  ASSERT_THAT(recorded->outcomes, SizeIs(2));
+  EXPECT_EQ(recorded->outcomes[0].name, "a");
+  EXPECT_EQ(recorded->outcomes[1].name, "d");
+  EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("2 measured case(s)")));
+  EXPECT_EQ(ReadText(path_ + ".previous"), before) << "what was measured is kept";
+  ASSERT_TRUE(journal.Append(Measured("b")).ok());
+  ASSERT_TRUE(journal.Append(Measured("c")).ok());
+  EXPECT_THAT(journal.Resume(path_, kIdentity, /*doubtful=*/true)->outcomes, SizeIs(4));
+}
+
 TEST_F(JournalTest, InterruptedCasesRunAgain) {
   Outcome cut = Measured("b");
   cut.samples.stop = timing::StopReason::kInterrupted;
