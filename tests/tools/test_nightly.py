@@ -167,14 +167,6 @@ def test_each_nightly_run_is_added_and_old_folders_are_deleted(chain: Chain) -> 
     assert len(chain.runs()) == 3, "a date is measured once"
 
 
-def test_second_runs_have_the_cases_that_a_flag_makes(chain: Chain) -> None:
-    flags = "'--suite=quick', '--axis=softmax.d=512', '--max_time=1'"
-    chain.config.write_text(chain.config.read_text().replace("'--suite=quick'", flags))
-    chain.night(1)
-    (gate,) = chain.calls("gate")
-    assert "--flag=--axis=softmax.d=512" in gate.split() and "--max_time" not in gate
-
-
 def test_each_process_is_a_run_in_the_history(chain: Chain) -> None:
     chain.runs_the_suite(3)
     chain.orders("0", "1", "0")

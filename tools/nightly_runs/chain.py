@@ -15,7 +15,6 @@ from types import FrameType
 from typing import Any
 
 from roofreport import files
-from roofreport.history.records import MAKING_CASES
 from roofreport.project_folder import root
 from roofreport.terminal import say
 from roofreport.text import printable
@@ -209,8 +208,7 @@ class Chain:
         if not self.config.gate_binary or not Path(self.config.gate_binary).exists():
             return []
         base = [f"--base={self._good}", "--profile"] if self._good.exists() else []
-        flags = [f"--flag={flag}" for flag in self.config.suite_flags if flag.startswith(MAKING_CASES)]
-        return [f"--binary={self.config.gate_binary}", *base, *flags, f"--state={self.current.folder / 'again'}"]
+        return [f"--binary={self.config.gate_binary}", *base, f"--state={self.current.folder / 'again'}"]
 
     def _gate(self) -> tuple[str, str]:
         kinds = {"markdown": "md", "junit": "xml", "json": "json"}

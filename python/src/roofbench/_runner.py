@@ -10,6 +10,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ Line = dict[str, Any]  # of a journal
 
 OK, FAILED, REFUSED, SIGNALLED = 0, 1, 2, 128  # and the signal's number
 _LONGEST_REASON = 2000
+_LONGEST_COMMAND = 1000  # as of the program: readers of results limit the length of a fact
 _SPAWN = multiprocessing.get_context("spawn")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -299,6 +301,12 @@ def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]
     }
 
 
+def _command_line(args: argparse.Namespace) -> str:
+    """With the flags that choose cases."""
+    flags = [f"--axis={axis}" for axis in args.axis] + ([f"--benchmark_filter={args.filter}"] if args.filter else [])
+    return _core.printable(shlex.join(["python", "-m", "roofbench", "run", str(args.file), *flags]), _LONGEST_COMMAND)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Does what the command line says, `run` and its flags. Raises UsageError."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the run, not a traceback
@@ -326,7 +334,7 @@ def run(arguments: Sequence[str]) -> int:
             raise UsageError(f"--{flag}={path} cannot be written: it is a directory, or in none that you may write to")
     if args.benchmark_out and args.journal and args.benchmark_out.resolve() == args.journal.resolve():
         raise UsageError(f"--benchmark_out and --journal are the same file, {args.journal}; choose another name")
-    facts = facts_of(args.file.name, args.file.resolve().parent)
+    facts = facts_of(args.file.name, args.file.resolve().parent) | {"command_line": _command_line(args)}
     journal: _core.Journal | None = None
     lines: Sequence[str] = ()
     notes: Sequence[str] = ()

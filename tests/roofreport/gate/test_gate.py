@@ -16,6 +16,7 @@ import histories
 import pytest
 from builders import COPY, GEMV, MATMUL
 from reports import Report
+from roofreport.compare import command
 from roofreport.errors import UnusableInputError
 from roofreport.gate.verdicts import judge
 from roofreport.history.store import Store, open_store
@@ -230,10 +231,13 @@ def test_slow_memory_of_the_machine_is_not_a_finding(tmp_path: Path) -> None:
     assert _found(store) == {COPY: "slower"}
 
 
-def _programs(tmp_path: Path, factor: float) -> tuple[str, str]:
+def _programs(tmp_path: Path, factor: float, before: str = "") -> tuple[str, str]:
     cases = f"{GEMV}:1.0"
-    good = fake_roofbench.script(tmp_path / "good", cases, tmp_path / "runs")
-    return good, fake_roofbench.script(tmp_path / "new", cases, tmp_path / "runs", flags=f"--factor={factor}")
+    good, new = (
+        fake_roofbench.script(tmp_path / name, cases, tmp_path / "runs", before, f"--factor={slowed}")
+        for name, slowed in (("good", 1.0), ("new", factor))
+    )
+    return good, new
 
 
 @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.1, 1)])
@@ -255,6 +259,35 @@ def test_a_second_run_decides(
     assert ("A B B A against" in found.text) == (against == "base") and kept.why == found.text
     _add(store, NIGHTS + 1)
     assert _found(store) == {}
+
+
+def test_second_runs_have_the_flags_that_the_cases_were_measured_with(
+    store: Path, tmp_path: Path, report: Report
+) -> None:
+    """Of the process that measured a case: two processes of a night had other ones."""
+
+    def of(name: str) -> histories.Rows:
+        def rows(night: int, chance: random.Random) -> list[dict[str, Any]]:
+            return [dict(row) for row in histories.rows({name: 1.2})(night, chance) if row["name"].startswith(name)]
+
+        return rows
+
+    lines = {
+        COPY: "bin/roofbench --suite=quick '--axis=copy.bytes=8,x y' --journal=a --max_time=1",
+        GEMV: "bin/roofbench --unverified --threads=1",
+    }
+    for name, line in lines.items():
+        histories.add(store, [NIGHTS], of(name), command_line=line)
+    _, new = _programs(tmp_path, 1.2, f'printf "%s|" "$@" >>{tmp_path}/calls; echo >>{tmp_path}/calls')
+    _gate(report, store, f"--binary={new}", f"--state={tmp_path / 'state'}", "--flag=--min_samples=7", status=1)
+    calls = {line.partition("--benchmark_out=")[0] for line in (tmp_path / "calls").read_text().splitlines()}
+    assert calls == {
+        f"--axis=copy.bytes=8,x y|--threads=2|--min_samples=7|{command.filter_of([COPY])}|",
+        f"--unverified|--threads=1|--min_samples=7|{command.filter_of([GEMV])}|",
+    }
+    histories.add(store, [NIGHTS + 1], of(GEMV), command_line="bin/roofbench --axis=…")
+    out = _gate(report, store, f"--binary={new}", f"--state={tmp_path / 'other'}", status=1)
+    assert "run again: history.json has only the beginning of its command line" in out
 
 
 def test_a_second_run_confirms_what_is_near_its_fence(store: Path, tmp_path: Path, report: Report) -> None:

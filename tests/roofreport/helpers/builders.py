@@ -24,6 +24,7 @@ CONTEXT: dict[str, str] = {
     "device_arch": "x86_64",
     "cpu_isa": "avx512",
     "cpu_count": "2",
+    "command_line": "build/release/bin/roofbench --axis=gelu.n=3 --benchmark_out=night.json",
     "roof_read": "5e+10",
     "roof_copy": "6e+10",
     "roof_fp32": "5e+11",

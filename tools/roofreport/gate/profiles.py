@@ -8,25 +8,29 @@ from pathlib import Path
 
 from roofreport import files
 from roofreport.compare.command import Command, parse, run, sampling_flags
+from roofreport.compare.rerun import flags_of
 from roofreport.errors import UnusableInputError
 from roofreport.gate.second_run import Programs
+from roofreport.gate.verdicts import Finding
 from roofreport.io.result import State
 
 _SAMPLING_S = 0.4
 _TIMEOUT_S = 300  # of a case
 
 
-def recorded(programs: Programs, case: str) -> list[Path]:
-    """The folders of --profile, of the old program and of the new one. Raises UnusableInputError."""
+def recorded(programs: Programs, finding: Finding) -> list[Path]:
+    """The folders of --profile: its case in the old program, and in the new one. Raises UnusableInputError."""
     with files.explained(str(programs.folder)):
         programs.folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="profiles-", dir=programs.folder))
     sides = (("old", programs.base), ("new", programs.new))
-    return [_recorded(parse(program, programs.flags), case, made / side) for side, program in sides]
+    case = [finding.series.case]
+    flags = (*flags_of(finding.run, case, programs.flags), *sampling_flags(case, _SAMPLING_S))
+    return [_recorded(parse(program).with_flags(*flags), made / side) for side, program in sides]
 
 
-def _recorded(program: Command, case: str, folder: Path) -> Path:
-    flags = (*sampling_flags([case], _SAMPLING_S), f"--case_timeout={_TIMEOUT_S}", f"--profile={folder}")
+def _recorded(program: Command, folder: Path) -> Path:
+    flags = (f"--case_timeout={_TIMEOUT_S}", f"--profile={folder}")
     done = run(program.with_flags(*flags), folder.with_suffix(".json"))
     if done.result is None:
         raise UnusableInputError(f"the {folder.name} program: {done.how}")

@@ -6,6 +6,7 @@ the nightly run, not from the program.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from statistics import median
 
 from roofreport import units
 from roofreport.compare import abba, command
-from roofreport.compare.command import filter_of, parse
+from roofreport.compare.command import parse
+from roofreport.compare.rerun import flags_of
 from roofreport.errors import UnusableInputError
 from roofreport.gate.nightly_runs import roof_rate
 from roofreport.gate.series_state import SeriesState
@@ -56,29 +58,43 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
         return Answer(others, [])
     if not programs.new:
         return Answer([one.finding for one in asked if is_far(one)] + others, [], "nothing was run again")
-    names = [one.finding.series.case for one in asked]
-    say(f"run again: {len(names)} cases, at most {units.clock(programs.budget)}")
-    try:
-        new = parse(programs.new, (*programs.flags, filter_of(names)))
-        if programs.base:
-            # SciPy's statistics take a second to import.
-            from roofreport.compare.abba import Abba, ComparisonOptions
+    say(f"run again: {len(asked)} cases, at most {units.clock(programs.budget)}")
+    commands: dict[str, list[Suspect]] = defaultdict(list)
+    for one in asked:
+        commands[one.finding.run.context.get("command_line", "")].append(one)
+    found, dismissed, notes = others, [], []
+    for number, some in enumerate(commands.values(), start=1):
+        folder = programs.folder / str(number) if len(commands) > 1 else programs.folder
+        part = replace(programs, budget=programs.budget * len(some) / len(asked), folder=folder)
+        try:
+            answers = _answers(some, metric, part, say)
+        except UnusableInputError as error:
+            answers = [(one.finding, True) for one in some if is_far(one)]
+            notes.append(str(error))
+        found = [*(one for one, stays in answers if stays), *found]
+        dismissed += [one for one, stays in answers if not stays]
+    what = "nothing" if len(notes) == len(commands) else "not everything"
+    return Answer(found, dismissed, f"{what} was run again: {'; '.join(dict.fromkeys(notes))}" if notes else "")
 
-            base = parse(programs.base, (*programs.flags, filter_of(names)))
-            options = ComparisonOptions(
-                base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric
-            )
-            judgments = {one.name: one for one in Abba(options, say).run()}
-            _check_machine(load(abba.output(programs.folder, 0, "pilot")), asked[0].finding)
-            answers = [_by_abba(one, judgments.get(one.finding.series.case)) for one in asked]
-        else:
-            results = command.run_all(new, PROCESSES, programs.folder, say)
-            _check_machine(results[0], asked[0].finding)
-            answers = [_by_repeating(one, results, metric) for one in asked]
-    except UnusableInputError as error:
-        kept = [one.finding for one in asked if is_far(one)]
-        return Answer(kept + others, [], f"nothing was run again: {error}")
-    return Answer([one for one, stays in answers if stays] + others, [one for one, stays in answers if not stays])
+
+def _answers(
+    asked: Sequence[Suspect], metric: Metric, programs: Programs, say: Callable[[str], None]
+) -> list[tuple[Finding, bool]]:
+    """Of cases that one command measured: each finding, and whether it stays. Raises UnusableInputError."""
+    flags = flags_of(asked[0].finding.run, [one.finding.series.case for one in asked], programs.flags)
+    new = parse(programs.new, flags)
+    if not programs.base:
+        results = command.run_all(new, PROCESSES, programs.folder, say)
+        _check_machine(results[0], asked[0].finding)
+        return [_by_repeating(one, results, metric) for one in asked]
+    # SciPy's statistics take a second to import.
+    from roofreport.compare.abba import Abba, ComparisonOptions
+
+    base = parse(programs.base, flags)
+    options = ComparisonOptions(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
+    judgments = {one.name: one for one in Abba(options, say).run()}
+    _check_machine(load(abba.output(programs.folder, 0, "pilot")), asked[0].finding)
+    return [_by_abba(one, judgments.get(one.finding.series.case)) for one in asked]
 
 
 def _check_machine(result: Result, finding: Finding) -> None:

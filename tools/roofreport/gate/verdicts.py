@@ -36,7 +36,7 @@ class Finding:
 
     series: Series
     kind: Kind
-    run: Run  # the run that is judged
+    run: Run  # the run that is judged: the last one of the night that has the case
     before: float
     after: float
     effect: float
@@ -96,20 +96,19 @@ def levels(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Suspect]:
     """Series whose newest nightly run lies outside their fence, or whose level has changed."""
     found = []
     for place in group.judged:
-        series = group.series[place]
-        accepted = _accepted(group, series.case, remarks)
+        accepted = _accepted(group, group.series[place].case, remarks)
         if accepted >= group.count:
             continue
         stands = state_of(group.history(place, accepted), group.metric)
         if stands is None:
             continue
-        finding = _of_level(group, series, stands)
+        finding = _of_level(group, place, stands)
         if finding is not None:
             found.append(Suspect(finding, stands))
     return found
 
 
-def _of_level(group: NightlyRuns, series: Series, stands: SeriesState) -> Finding | None:
+def _of_level(group: NightlyRuns, place: int, stands: SeriesState) -> Finding | None:
     kind: Kind
     since = None
     before, after = stands.fence.center, stands.newest
@@ -128,7 +127,8 @@ def _of_level(group: NightlyRuns, series: Series, stands: SeriesState) -> Findin
     width = relative(stands.fence.near)
     when = f" since {since.started:%Y-%m-%d}{_revision(since)}" if since else ""
     text = f"{units.percent(effect)}{when}; its nights keep within {100 * width:.1f} %"
-    return Finding(series, kind, group.runs[-1], _figure(sign * before), _figure(sign * after), effect, since, text)
+    series, run = group.series[place], group.of(place, group.count - 1)[-1].run
+    return Finding(series, kind, run, _figure(sign * before), _figure(sign * after), effect, since, text)
 
 
 def _figure(logarithm: float) -> float:

@@ -32,8 +32,8 @@ class Toolchain(_Described):
 
 
 # Flags without which some cases do not exist, and those that choose cases, besides --suite, which the context states.
-MAKING_CASES = ("--axis=", "--checkpoint=", "--draft_checkpoint=", "--unverified")
-_SELECTING = (*MAKING_CASES, "--benchmark_filter=")
+MAKING_CASES = ("axis", "ranks", "checkpoint", "draft_checkpoint", "unverified")
+_SELECTING = tuple(f"--{flag}" for flag in (*MAKING_CASES, "benchmark_filter", "filter"))
 _WORD = re.compile(r"(?:'[^']*'|\\.|[^\s'\\])+")
 
 Environment = tuple[str, str]  # of a machine and a toolchain: what the series of two runs have in common

@@ -8,7 +8,6 @@ import math
 import multiprocessing
 import os
 import re
-import shlex
 import subprocess
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
-from roofreport.compare.command import filter_of
+from roofreport.compare.rerun import shell_lines
 from roofreport.errors import UnusableInputError
 from roofreport.gate import series_state
 from roofreport.gate.verdicts import Finding
@@ -340,8 +339,6 @@ def too_young(nights: Sequence[Night]) -> str:
     return "" if measured > series_state.FEWEST_NIGHTS else series_state.too_young(measured)
 
 
-_PROGRAM = "build/release/bin/roofbench"
-_COMMIT = re.compile(r"[0-9a-f]{7,40}")
 # Counters that compare a time with a datasheet; the name of the device comes first.
 _SHARE_OF_SHEET = re.compile(r"(\w+)_(?:flop|mem)_util")
 _LETTERS = {State.MEASURED: "m", State.SKIPPED: "s", State.FAILED: "f", State.INTERRUPTED: "i"}
@@ -369,13 +366,8 @@ def _bounds(readings: Sequence[Reading]) -> dict[str, list[float | None]]:
 
 
 def _command(series: Series, readings: Sequence[Reading]) -> list[str]:
-    """Lines for a shell; empty for a name that must not reach a shell."""
-    if words(series.case) != series.case or not readings:
-        return []
-    run = readings[-1].run
-    lines = [f"git checkout {run.revision}"] if _COMMIT.fullmatch(run.revision) else []
-    flags = [f"--threads={run.machine.facts['threads']}"] if run.machine.facts.get("threads", "").isdecimal() else []
-    return [*lines, "cmake --build --preset release", shlex.join([_PROGRAM, filter_of([series.case]), *flags])]
+    """Lines for a shell; none for a name that must not reach one, and where the run does not say how it was started."""
+    return shell_lines(readings[-1].run, series.case) if words(series.case) == series.case and readings else []
 
 
 def _said(annotations: Sequence[Annotation], series: Series) -> list[list[Any]]:

@@ -112,15 +112,17 @@ def _profiled(found: Sequence[Finding], programs: Programs) -> list[Finding]:
     from roofreport.history.records import CONFIRMED
 
     chosen = [one for one in found if one.kind == "slower" and one.second_run == CONFIRMED][:MOST_PROFILED]
-    return [replace(one, profile=_profile(one.series.case, programs)) if one in chosen else one for one in found]
+    return [replace(one, profile=_profile(one, programs)) if one in chosen else one for one in found]
 
 
-def _profile(case: str, programs: Programs) -> str:
+def _profile(finding: Finding, programs: Programs) -> str:
     from roofreport.gate import profiles
 
-    say(f"profile of both programs: {case}")
+    say(f"profile of both programs: {finding.series.case}")
     try:
-        return profile_text([profile.load(folder) for folder in profiles.recorded(programs, case)])[:_LONGEST_PROFILE]
+        return profile_text([profile.load(folder) for folder in profiles.recorded(programs, finding)])[
+            :_LONGEST_PROFILE
+        ]
     except UnusableInputError as error:
         return f"no profile: {shortened(str(error), 500)}"
 

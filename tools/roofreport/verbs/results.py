@@ -204,12 +204,13 @@ def _scaling(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-_RANKS = """
+MEASURES_RANKS = "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/'"
+_RANKS = f"""
 Weak scaling keeps the batch of a rank, strong scaling that of all ranks together. A model is fitted to the
 communication that was measured, and predicts the step for more ranks.
 
 examples:
-  roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' \\
+  {MEASURES_RANKS} \\
       --benchmark_out=run.json
   tools/report ranks run.json --svg=ranks.svg
   tools/report ranks run.json --predict=8,64,1024 --format=csv
@@ -248,17 +249,18 @@ def _ranks(args: argparse.Namespace) -> int:
     if not found:
         raise UnusableInputError(
             f"{', '.join(args.results)}: no step with `parallel` was measured with two numbers of ranks; "
-            "roofbench --ranks=1,2,4 --benchmark_filter='^mlp/.*/parallel:ddp_flat/' measures three"
+            f"{MEASURES_RANKS} measures three"
         )
     show(formats.FORMATS[args.format](ranks.scaling_table(found, args.predict)), end="")
     picture(args, lambda: [ranks.scaling_chart(found, args.predict)])
     return EXIT_OK
 
 
-_SERVING = """
+MEASURES_BATCHES = "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2"
+_ON_TWO_LINES = MEASURES_BATCHES.replace(" --axis", " \\\n      --axis")
+_SERVING = f"""
 examples:
-  roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' \\
-      --axis=decode.batch=1:64:x2 --benchmark_out=run.json
+  {_ON_TWO_LINES} --benchmark_out=run.json
   tools/report serving run.json --svg=serving.svg
   tools/report serving run.json --format=csv
 
@@ -278,7 +280,7 @@ def _serving(args: argparse.Namespace) -> int:
     if not curves:
         raise UnusableInputError(
             f"{args.result}: no generation was measured with {axes.FEWEST_POINTS} batches; "
-            "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2 measures seven"
+            f"{MEASURES_BATCHES} measures seven"
         )
     show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
     picture(args, lambda: [sweeps.serving_chart(curves)])

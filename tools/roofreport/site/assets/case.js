@@ -101,7 +101,7 @@
     dom.find("each").checked = view.each;
     dom.find("all-processes").hidden = series.processes.length === nights.length;
     dom.find("bounds").hidden = !Object.keys(series.bounds).length;
-    dom.fill("command", series.command.join("\n") || "The name of this case is unsafe in a shell.");
+    dom.fill("command", series.command.join("\n") || "This run does not say by which command, or the name of the case is unsafe in a shell.");
     await draw();
     dom.ready("usable");
   };
