@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from builders import TIMES, header, journal_text, line, scaled, write_json
 from machine import Machine
+from nightly_runs import message
 from nightly_runs.__main__ import main, markdown
 from nightly_runs.chain import StepOutcome
 from nightly_runs.config import read
@@ -296,12 +297,23 @@ class Hook:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.status = 200
+        self.breaks = ""  # an answer of its own: the bytes after its status
+        self.drips = threading.Event()  # set: one that never ends
+        self.closed = threading.Event()
         hook = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 hook.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(hook.status)
+                self.flush_headers()
+                if hook.drips.is_set():
+                    while not hook.closed.wait(0.01):
+                        self.wfile.write(b"X-A: b\r\n")
+                    return
+                if hook.breaks:
+                    self.wfile.write(hook.breaks.encode())
+                    return
                 self.send_header("Location", "http://127.0.0.1:9/")
                 self.end_headers()
                 self.wfile.write(b"no such\x1b channel")
@@ -315,6 +327,7 @@ class Hook:
         self.thread.start()
 
     def close(self) -> None:
+        self.closed.set()
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
@@ -394,6 +407,49 @@ def test_a_webhook_that_fails_is_reported_and_changes_nothing(chain: Chain, hook
     assert said in last
     assert "secret" not in messages and "\x1b" not in messages
     assert chain.calls()[-1].startswith("site")
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Transfer-Encoding: chunked\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n20\r\nno",
+        "Transfer-Encoding: chunked\r\n\r\nzz\r\nno\r\n",
+        "Content-Length: 20\r\n\r\nno",
+        "X-A: " + "x" * 70_000 + "\r\n\r\n",
+    ],
+)
+def test_an_answer_that_breaks_off_changes_nothing(hook: Hook, answer: str, status: int) -> None:
+    hook.status, hook.breaks = status, answer
+    lost = message.send(f"http://{hook.host}/secret", {})
+    assert lost == "" if status == 200 and len(answer) < 1000 else lost.startswith(hook.host), lost
+    assert "secret" not in lost
+
+
+def test_a_message_has_one_limit_of_time(chain: Chain, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a byte arrives, the next night finds no lock."""
+    monkeypatch.setattr(message, "TIMEOUT_S", 0.3)
+    hook.drips.set()
+    chain.config.write_text(chain.config.read_text() + "[message]\nwhen = 'always'\n")
+    last = chain.night(1).splitlines()[-1]
+    assert last == f"tools/nightly: message: not sent, {hook.host}: no complete answer within 0.3 s"
+
+
+@pytest.mark.parametrize("judged", ["[]", '{"nights": 3}', '{"nights": [{"machine": 3}]}'])
+def test_findings_of_another_form_are_none(chain: Chain, hook: Hook, judged: str) -> None:
+    chain.config.write_text(chain.config.read_text() + "[message]\nwhen = 'always'\n")
+    (chain.folder / "judged").write_text(judged)
+    assert chain.night(1).endswith("tools/nightly: ok\n")
+    assert len(hook.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a b/secret", "http://a:secret/", "http://[secret/", "http:///secret", "x:secret"]
+)
+def test_an_invalid_address_stays_secret(url: str) -> None:
+    lost = message.send(url, {})
+    assert lost and "/secret" not in lost
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,22 @@ _MEASURED = (0, 1)
 _FINAL = (*_MEASURED, 2, _NOT_STARTED)
 
 
+# The part of gate.json that is read here.
+_JUDGED = {
+    "nights": [
+        {"machine": "", "revision": "", "cases": 0, "notes": [""], "found": [{"kind": "", "case": "", "text": ""}]}
+    ]
+}
+
+
+def _fits(value: Any, form: Any) -> bool:
+    if isinstance(form, dict):
+        return isinstance(value, dict) and all(key in value and _fits(value[key], part) for key, part in form.items())
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_fits(one, form[0]) for one in value)
+    return isinstance(value, type(form))
+
+
 class InterruptedRunError(Exception):
     """A signal ended the run."""
 
@@ -222,14 +238,14 @@ class Chain:
         return state, reason or "; ".join(note for night in self._judged().get("nights", ()) for note in night["notes"])
 
     def _judged(self) -> dict[str, Any]:
-        """The gate's findings; empty if it did not judge."""
+        """The gate's findings; empty if it did not judge, or if a gate of one's own writes others."""
         if self._state("gate") == FAILED:
             return {}
         try:
             document = json.loads(self.current.findings("json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return document if isinstance(document, dict) else {}
+        return document if _fits(document, _JUDGED) else {}
 
     def _message(self) -> tuple[str, str]:
         """Its loss is reported, and does not change the result of the night."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +18,7 @@ from roofreport.text import printable
 
 SCHEMA = "roofbench-night-1"
 SCHEMES = ("http", "https")
-TIMEOUT_S = 20.0
+TIMEOUT_S = 20.0  # of the whole exchange
 _MOST_FINDINGS = 20
 _LONGEST_ANSWER = 200
 _SLACK = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -54,24 +56,51 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def send(url: str, body: Mapping[str, Any]) -> str:
-    """Why it was not delivered; empty: it was. The address stays secret but for its host: it is a password to a
-    channel.
-    """
+def _exchange(url: str, body: bytes) -> None:
+    """Raises HTTPError where the answer is no success."""
     headers = {"Content-Type": "application/json", "User-Agent": "roofbench"}
+    request = urllib.request.Request(url, body, headers, method="POST")
+    with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S):
+        pass  # a success says no more
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        said = b""
+        with suppress(OSError, http.client.HTTPException), error:  # an answer that breaks off has a status all the same
+            said = error.read(_LONGEST_ANSWER)
+        text = printable(said.decode("utf-8", "replace").strip(), _LONGEST_ANSWER)
+        return f" answered {error.code} {printable(str(error.reason), 80)}{': ' if text else ''}{text}"
+    if isinstance(error, urllib.error.URLError):
+        return f": {printable(str(error.reason), 200)}"
+    if isinstance(error, (ValueError, http.client.InvalidURL)):  # their texts quote the URL
+        return ": its URL is invalid"
+    return f": {printable(str(error) or type(error).__name__, 200)}"
+
+
+def send(url: str, body: Mapping[str, Any]) -> str:
+    """Why it was not delivered; empty: it was. Never raises. The address is a password to a channel: all but its host
+    stays secret.
+    """
+    found: list[str] = []
+
+    def exchange() -> None:
+        try:
+            _exchange(url, json.dumps(body).encode())
+            found.append("")
+        except Exception as error:
+            found.append(_reason(error))
+
+    # Sockets limit the wait for a byte, and name servers have no limit. A thread that is left behind ends with us.
+    thread = threading.Thread(target=exchange, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT_S)
+    lost = found[0] if found else f": no complete answer within {TIMEOUT_S:g} s"
+    return f"{printable(_host(url))}{lost}" if lost else ""
+
+
+def _host(url: str) -> str:
     try:
-        host = urlsplit(url).netloc.rpartition("@")[2]
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(_LONGEST_ANSWER)
-    except urllib.error.HTTPError as error:
-        with error:
-            said = printable(error.read(_LONGEST_ANSWER).decode("utf-8", "replace").strip(), _LONGEST_ANSWER)
-        return f"{printable(host)} answered {error.code} {printable(str(error.reason), 80)}{': ' if said else ''}{said}"
-    except urllib.error.URLError as error:
-        return f"{printable(host)}: {printable(str(error.reason), 200)}"
-    except (OSError, http.client.HTTPException) as error:
-        return f"{printable(host)}: {printable(str(error) or type(error).__name__, 200)}"
+        return urlsplit(url).netloc.rpartition("@")[2]
     except ValueError:
-        return "its URL is invalid"
-    return ""
+        return "the webhook"
