@@ -145,6 +145,46 @@ def test_the_mode_is_kept(tmp_path: Path) -> None:
     assert (path.read_text(), _mode(path)) == ("new", 0o640)
 
 
+@pytest.mark.parametrize(
+    ("owner", "before", "after"), [(None, 0o4777, 0o755), (None, 0o2660, 0o640), (65534, 0o4777, 0o644)]
+)
+def test_no_more_is_kept_than_the_umask_allows_and_the_owner_chose(
+    owner: int | None, before: int, after: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    if owner is not None:
+        if os.geteuid() != 0:
+            pytest.skip("chown needs root")
+        os.chown(path, owner, owner)
+    path.chmod(before)
+    mask = os.umask(0o022)
+    try:
+        files.write_text(path, "new")
+        kept = os.umask(0o022)
+    finally:
+        os.umask(mask)
+    assert (path.read_text(), _mode(path), path.stat().st_uid, kept) == ("new", after, os.geteuid(), 0o022)
+
+
+@pytest.mark.parametrize(("mode", "after"), [(0o666, 0o644), (0o777, 0o755)])
+def test_a_copy_is_of_the_content_alone(mode: int, after: int, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("text")
+    (tmp_path / "a").chmod(0o6777)
+    mask = os.umask(0o022)
+    try:
+        files.copy(tmp_path / "a", tmp_path / "b", mode)
+    finally:
+        os.umask(mask)
+    assert ((tmp_path / "b").read_text(), _mode(tmp_path / "b")) == ("text", after)
+
+
+def test_nothing_else_copies_a_mode() -> None:
+    sources = {path: path.read_text() for path in (builders.ROOT / "tools").rglob("*.py")}
+    found = [path.name for path, text in sources.items() if re.search(r"shutil\.copy(?!fileobj)|copy(mode|stat)", text)]
+    assert not found, "files.copy does what is needed"
+
+
 def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

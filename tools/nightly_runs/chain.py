@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -163,11 +162,11 @@ class Chain:
 
     def _measure(self, process: Process) -> int:
         """Runs the suite to completion in at most `attempts` attempts."""
-        files = [f"--benchmark_out={process.result}", f"--journal={process.journal}"]
+        outputs = [f"--benchmark_out={process.result}", f"--journal={process.journal}"]
         status = 0
         for _ in range(self.config.suite_attempts):
             flags = ["--resume"] if process.is_unfinished else self.config.suite_flags
-            status = self._do("suite", [*self.config.suite_command, *flags, *files])
+            status = self._do("suite", [*self.config.suite_command, *flags, *outputs])
             if status in _FINAL:
                 break
         return status
@@ -262,10 +261,8 @@ class Chain:
         """Copies the program, which the next build overwrites, for the second runs of the next nightly run."""
         if self._state("gate") != OK or self._state("suite") != OK or not Path(self.config.gate_binary or "-").exists():
             return
-        new = self._good.with_suffix(".new")
         try:
-            new.parent.mkdir(exist_ok=True)
-            shutil.copy2(self.config.gate_binary, new)
-            new.replace(self._good)
+            self._good.parent.mkdir(exist_ok=True)
+            files.copy(Path(self.config.gate_binary), self._good, 0o777)
         except OSError as error:
             say(f"== cannot keep tonight's program for the next nightly run: {printable(str(error))}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -57,43 +58,63 @@ def _opened_in_place(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "wb")
 
 
-def _created_next_to(path: Path) -> tuple[Path, int]:
+def _umask() -> int:
+    mask = os.umask(0o077)  # there is no other way to ask
+    os.umask(mask)
+    return mask
+
+
+def _kept_mode(old: os.stat_result) -> int | None:
+    """That of a file which is replaced. Another user's decides nothing: ours would be open to all, or run as us."""
+    return old.st_mode & 0o777 & ~_umask() if old.st_uid == os.geteuid() else None
+
+
+def _created_next_to(path: Path, mode: int) -> tuple[Path, int]:
     """A new file whose name cannot be guessed: an existing file of that name is never opened."""
     while True:
         partial = path.with_name(f".{secrets.token_hex(8)}.part")
         with suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return partial, os.open(partial, flags, 0o666)
+            return partial, os.open(partial, flags, mode)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file next to `path`, which takes its place, with its mode, when the block ends well.
+def replacing(path: Path, new_mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A new file next to `path`, which takes its place when the block ends well. It keeps the permissions of a file of
+    ours within the umask; any other has `new_mode`.
 
     A link is written through: the file that it leads to is replaced. A path that is not a regular file, such as
     /dev/stdout, is written to directly. Raises OSError.
     """
     target = followed(path)
     try:
-        mode = path.stat().st_mode
+        old = path.stat()
     except FileNotFoundError:
-        mode = None
-    if mode is not None and not stat.S_ISREG(mode):
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
         # Not the target: the links of /proc, to which /dev/stdout leads, are not paths.
         with _opened_in_place(path) as file:
             yield file
         return
-    partial, descriptor = _created_next_to(target)
+    partial, descriptor = _created_next_to(target, new_mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
-                os.fchmod(descriptor, stat.S_IMODE(mode))
+            kept = _kept_mode(old) if old is not None else None
+            # Compare first: some file systems do not support fchmod.
+            if kept is not None and kept != stat.S_IMODE(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, kept)
             yield file
         partial.replace(target)
     except BaseException:
         with suppress(OSError):
             partial.unlink()
         raise
+
+
+def copy(source: Path, path: Path, new_mode: int = 0o666) -> None:
+    """The content alone: whoever installed `source` chose its permissions. Raises OSError."""
+    with source.open("rb") as content, replacing(path, new_mode) as file:
+        shutil.copyfileobj(content, file)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from roofreport.errors import UnusableInputError
-from roofreport.files import followed, writing_to
+from roofreport.files import copy, followed, writing_to
 from roofreport.gate.verdicts import Finding, judge
 from roofreport.history.records import Series
 from roofreport.history.store import open_store
@@ -49,7 +49,7 @@ def copy_chart_library(to: Path) -> None:
         if all(script.is_file() for script in scripts):
             to.mkdir(parents=True, exist_ok=True)
             for script in scripts:
-                shutil.copy(script, to)
+                copy(script, to / script.name)
             return
     raise UnusableInputError("the charts need Bokeh: python -m pip install -r tools/requirements-history.txt")
 
@@ -124,7 +124,9 @@ def write_pages(folder: Path, facts: Mapping[str, Any]) -> None:
     for name, scripts in PAGES.items():
         page = made.get_template(f"{name}.html").render(page=name, scripts=scripts, policy=_POLICY, **facts)
         (folder / f"{name}.html").write_text(page, encoding="utf-8", errors="backslashreplace")
-    shutil.copytree(_HERE / "assets", folder / "assets", dirs_exist_ok=True)
+    (folder / "assets").mkdir(exist_ok=True)
+    for asset in (_HERE / "assets").iterdir():
+        copy(asset, folder / "assets" / asset.name)
 
 
 @dataclass(frozen=True)
