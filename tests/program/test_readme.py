@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import documents
 import pytest
 import tiny_checkpoint
-from built_program import PROGRAM, ROOT
+from built_program import PROGRAM, ROOT, Run
 
 # Commands that other tests run: they build, install, need a network, or are about a program of the reader's own.
 ELSEWHERE = {
@@ -121,7 +123,7 @@ exec "$@"
 _INSTALLED = {"python": "", "pytest": "-m pytest -p roofbench._pytest", "roofreport": "-m roofreport"}
 
 # Blocks without commands.
-SILENT = ("text", "cpp", "cmake", "crontab", "toml", "yaml", "python")
+SILENT = ("text", "cpp", "cmake", "crontab", "toml", "yaml", "python", "sql")
 
 
 # Pages whose commands take half a minute or more.
@@ -251,3 +253,13 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_all_passes_of_a_size_are_all(run: Run) -> None:
+    (command,) = [one for one in documents.commands(ROOT / "docs/training.md") if "--benchmark_out=steps.json" in one]
+    listed = run(*shlex.split(command)[1:], "--benchmark_list_tests").stdout.split()
+    passes = ("pass:inference/", "pass:forward/", "pass:forward_backward/", "")  # the default is the whole step
+    setups = product(("eager", "native"), passes, ("fp32", "bf16_autocast"))
+    assert sorted(listed) == sorted(
+        f"train_step/impl:{impl}/{part}size:small/context:128/dtype:{dtype}" for impl, part, dtype in setups
+    )

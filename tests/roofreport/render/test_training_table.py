@@ -39,7 +39,7 @@ def result(tmp_path: Path) -> Path:
 
 def test_published(result: Path, report: Report) -> None:
     lines = report("table", result, "--training").splitlines()
-    assert lines[0].split()[:5] == ["size", "setup", "forward", "backward", "optimizer"]
+    assert lines[0].split()[:5] == ["size", "impl", "context", "dtype", "forward"]
     half = next(line for line in lines if "bf16_autocast" in line)
     for part in ("300 ± 3 ms", "600 ± 6 ms", "100 ± 1 ms", "2.00", "512", "70 %", "2.1 GB", "2.00x"):
         assert part in half
@@ -54,7 +54,7 @@ def test_a_forward_pass_alone(tmp_path: Path, report: Report) -> None:
     headers, _, small, *_ = report(
         "table", builders.write_json(tmp_path / "run.json", [forward]), "--training"
     ).splitlines()
-    assert headers.split()[:4] == ["size", "setup", "forward", "tokens/s"]
+    assert headers.split()[:4] == ["size", "impl", "context", "dtype"]
     assert "600 ± 6 ms" in small
 
 
@@ -95,7 +95,7 @@ def repeated(tmp_path: Path) -> Path:
 
 def test_repeats_are_rows_and_so_is_their_mean(repeated: Path, report: Report) -> None:
     lines = report("table", repeated, "--training", "--repeats").splitlines()
-    assert lines[0].split()[:4] == ["size", "setup", "repeat", "forward"]
+    assert lines[0].split()[:4] == ["size", "impl", "context", "dtype"]
     rows = [line for line in lines if line.startswith("small")]
     assert len(rows) == 4
     for row, expected in zip(rows, ("300 ± 3 ms", "600 ± 6 ms", "900 ± 9 ms"), strict=False):
@@ -138,5 +138,49 @@ def test_columns_that_no_row_has_are_left_out(tmp_path: Path, report: Report) ->
     for counter in ("mfu_measured", "peak_mem"):
         del step[counter]
     headers, _, row, *_ = report("table", builders.write_json(tmp_path / "run.json", [step]), "--training").splitlines()
-    assert headers.split() == ["size", "setup", "forward", "backward", "optimizer", "bwd/fwd", "tokens/s"]
+    axes, phases = ["size", "impl", "context", "dtype"], ["forward", "backward", "optimizer"]
+    assert headers.split() == [*axes, *phases, "bwd/fwd", "tokens/s"]
     assert "600 ± 6 ms" in row
+
+
+def _renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    return {key: value.replace(old, new) if isinstance(value, str) else value for key, value in row.items()}
+
+
+def test_phases_stand_in_the_order_of_a_step(tmp_path: Path, report: Report) -> None:
+    """JSON has counters by the alphabet."""
+    step = dict(sorted(_step("small", "fp32", 2000.0, 100.0).items()))
+    (row,) = report.rows("table", builders.write_json(tmp_path / "run.json", [step]), "--training")
+    assert [name for name in row if name in ("forward", "backward", "optimizer")] == [
+        "forward",
+        "backward",
+        "optimizer",
+    ]
+
+
+def test_axes_are_columns_also_where_a_name_omits_their_default(tmp_path: Path, report: Report) -> None:
+    first = _step("small", "fp32", 2000.0, 100.0)
+    other = _renamed(first, "/size", "/pass:forward/size")
+    rows = report.rows("table", builders.write_json(tmp_path / "run.json", [first, other]), "--training")
+    assert [(row["impl"], row["pass"], row["size"], row["dtype"]) for row in rows] == [
+        ("eager", "step", "small", "fp32"),
+        ("eager", "forward", "small", "fp32"),
+    ]
+
+
+def test_warmups_have_their_first_step(tmp_path: Path, report: Report) -> None:
+    rows = [_step("small", "fp32", 2000.0, 100.0) | {"first_step_ms": 2500.0}]
+    path = builders.write_json(tmp_path / "run.json", rows)
+    assert "first step" not in report.rows("table", path, "--training")[0]
+    rows = [_renamed(rows[0], "dtype:fp32", f"dtype:fp32/warmup:{steps}") for steps in (0, 5)]
+    found = report.rows("table", builders.write_json(tmp_path / "run.json", rows), "--training")
+    assert [(row["warmup"], float(row["first step"])) for row in found] == [("0", 2.5), ("5", 2.5)]
+
+
+def test_parameters_of_one_size_are_one_row(tmp_path: Path, report: Report) -> None:
+    steps = [_step("small", "fp32", 2000.0, 100.0), _step("small", "bf16_autocast", 1000.0, 100.0)]
+    path = builders.write_json(tmp_path / "run.json", steps)
+    (row,) = report.rows("params", path)
+    assert row["size"] == "small" and float(row["parameters"]) == 100e6
+    assert not {"time", "x time", "growth", "dtype"} & set(row)
+    assert "two sizes show how time grows" in report("params", path)

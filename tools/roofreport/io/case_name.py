@@ -29,6 +29,13 @@ def axes(name: str) -> dict[str, str]:
     return {axis: value for axis, colon, value in parts if colon}
 
 
+def all_axes(name: str, contract: Contract) -> dict[str, str]:
+    """Also those that the name omits because they have their family's default."""
+    known = contract.families.get(family(name))
+    defaults = {axis.name: axis.default for axis in known.axes if axis.default is not None} if known else {}
+    return {**axes(name), **{axis: value for axis, value in defaults.items() if axis not in axes(name)}}
+
+
 def value_of(name: str, axis: str, contract: Contract) -> str | None:
     """The value of an axis, from the name or its family's default; None where the case does not have the axis."""
     value = axes(name).get(axis)

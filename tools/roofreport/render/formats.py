@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from roofreport import units
+from roofreport.io.result import Case
 from roofreport.terminal import columns
 from roofreport.text import shortened, spreadsheet
 
@@ -60,6 +61,14 @@ class Table:
 
 Row = TypeVar("Row")
 Column = tuple[str, Callable[[Row], Cell]]
+# As a step takes them; a result in JSON has its counters by the alphabet.
+_PHASES = ("forward", "backward", "synchronize", "optimizer")
+
+
+def named_like(cases: Iterable[Case], suffix: str) -> list[str]:
+    """The names of counters without this suffix, phases first and in their order, up to the limit of columns."""
+    found = [name.removesuffix(suffix) for case in cases for name in case.counters if name.endswith(suffix)]
+    return list(dict.fromkeys([*(phase for phase in _PHASES if phase in found), *found]))[:MOST_COLUMNS]
 
 
 def table(

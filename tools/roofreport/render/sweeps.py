@@ -12,7 +12,7 @@ from roofreport import units
 from roofreport.compare.axes import ServingCurve, ServingPoint
 from roofreport.io.result import Case
 from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, around, color
-from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
+from roofreport.render.formats import Cell, Column, Table, figure, named_like, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
 from roofreport.text import shortened
@@ -41,8 +41,7 @@ class _SweepPoint(NamedTuple):
 def sweep_table(found: Sequence[Series]) -> Table:
     """One row per point. The base of a sweep is its smallest point."""
     points = [_SweepPoint(one, *point) for one in found for point in zip(one.sizes, one.cases, strict=True)]
-    counters = dict.fromkeys(name for point in points for name in point.case.counters)
-    phases = [name.removesuffix(_MEAN) for name in counters if name.endswith(_MEAN)][:MOST_COLUMNS]
+    phases = named_like([point.case for point in points], _MEAN)
     columns: list[Column[_SweepPoint]] = [
         ("family", lambda point: words(point.series.family, 60)),
         ("setup", lambda point: words(point.series.rest)),

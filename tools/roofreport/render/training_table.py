@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import methodcaller
@@ -13,9 +14,9 @@ from typing import NamedTuple
 from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
-from roofreport.io.contract import IMPLEMENTATION, Contract
+from roofreport.io.contract import Contract
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
+from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, named_like, ratio, table, words
 from roofreport.stats.growth import slope
 
 _STEP_PHASES = {"forward_mean_ms", "backward_mean_ms"}
@@ -25,6 +26,8 @@ _MEAN = "_mean_ms"
 _STDDEV = "_stddev_ms"
 _OF_ALL = -1  # in place of the number of a repetition
 _PARAMETERS = "_params"
+_WARMUP = "warmup"
+_FIRST_STEP = "first_step_ms"
 
 
 def _is_step(case: Case, contract: Contract) -> bool:
@@ -67,21 +70,24 @@ def _each_and_mean(group: list[Case]) -> list[Case]:
     return [*group, mean_case]
 
 
-def _named_like(cases: list[Case], suffix: str) -> list[str]:
-    """The names of counters without this suffix, in order of appearance, up to the limit of columns."""
-    counters = dict.fromkeys(name for case in cases for name in case.counters if name.endswith(suffix))
-    return [name.removesuffix(suffix) for name in counters][:MOST_COLUMNS]
-
-
-def _size_and_setup(case: Case, result: Result) -> tuple[str, str]:
+def _size_and_setup(case: Case, result: Result) -> tuple[str, dict[str, str]]:
     """The size, and the axes that distinguish the row from adjacent ones: every other axis."""
     family = result.contract.families.get(case_name.family(case.name))
     leading = family.leading if family else None
-    axes = case_name.axes(case.name)
-    size = axes.pop(leading.name, "") if leading else ""
-    values_alone = (IMPLEMENTATION, case_name.DTYPE)
-    setup = [value if axis in values_alone else f"{axis} {value}" for axis, value in axes.items()]
-    return size, " ".join(setup)
+    setup = case_name.all_axes(case.name, result.contract)
+    return setup.pop(leading.name, "") if leading else "", setup
+
+
+def _axis_columns(cases: Sequence[Case], result: Result) -> list[Column[Case]]:
+    """The size, and each axis that a name has: with the defaults that others omit."""
+    named = dict.fromkeys(axis for case in cases for axis in case_name.axes(case.name))
+
+    def value(case: Case, axis: str) -> Cell:
+        return words(_size_and_setup(case, result)[1].get(axis, ""))
+
+    axes = [axis for axis in named if any(axis in _size_and_setup(case, result)[1] for case in cases)][:MOST_COLUMNS]
+    size: Column[Case] = ("size", lambda case: words(_size_and_setup(case, result)[0]))
+    return [size, *((axis, partial(value, axis=axis)) for axis in axes)]
 
 
 def _deviation(case: Case, phase: str) -> Cell:
@@ -110,7 +116,7 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
     measured = {case.name: case for case in cases if case.state is State.MEASURED}
     # On a GPU the datasheet's peak is known, on a CPU the measured one.
     utilization = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
-    phases = _named_like(cases, _MEAN) or ["forward"]  # none where all were skipped: the reason stands there
+    phases = named_like(cases, _MEAN) or ["forward"]  # none where all were skipped: the reason stands there
 
     def backward_over_forward(case: Case) -> Cell:
         forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
@@ -121,10 +127,12 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
         is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
         return figure(single.seconds / case.seconds if single and is_half else None, units.times)
 
-    columns: list[Column[Case]] = [
-        ("size", lambda case: words(_size_and_setup(case, result)[0])),
-        ("setup", lambda case: words(_size_and_setup(case, result)[1])),
-    ]
+    def first_step(case: Case) -> Cell:
+        milliseconds = case.counters.get(_FIRST_STEP)
+        return figure(milliseconds / 1e3 if milliseconds is not None else None, units.time)
+
+    columns = _axis_columns(cases, result)
+    warms_up = any(name == _WARMUP for name, _ in columns)
     if repeats:
         columns.append(
             ("repeat", lambda case: words("mean" if case.repetition == _OF_ALL else f"{case.repetition + 1}"))
@@ -133,6 +141,7 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
     columns += [
         *((phase, partial(_phase, phase=phase)) for phase in phases),
         *((f"{phase} sd", partial(_deviation, phase=phase)) for phase in phases if deviations),
+        *((("first step", first_step),) if warms_up else ()),
         ("bwd/fwd", backward_over_forward),
         ("tokens/s", lambda case: figure(case.counters.get("tokens/s"), _plain)),
         (utilization, lambda case: figure(case.counters.get(utilization), units.share)),
@@ -174,27 +183,37 @@ def _parameters(row: _Size, component: str) -> Cell:
 
 def parameters(result: Result) -> Table:
     """One row per size and setup: parameters by component, and how time grows against them."""
-    groups: dict[str, list[Case]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[Case]] = {}
     measured = [case for case in _steps(result) if case.state is State.MEASURED and "parameters" in case.counters]
     for case in measured:
-        groups.setdefault(_size_and_setup(case, result)[1], []).append(case)
+        groups.setdefault(tuple(_size_and_setup(case, result)[1].items()), []).append(case)
     if not groups:
         raise UnusableInputError(f"{result.path}: no training step was measured")
     rows = []
     for cases in groups.values():
         cases.sort(key=lambda case: case.counters["parameters"])
         rows += [_Size(case, cases[0], smaller) for case, smaller in zip(cases, [None, *cases], strict=False)]
-    columns: list[Column[_Size]] = [
-        ("size", lambda row: words(_size_and_setup(row.case, result)[0])),
-        ("setup", lambda row: words(_size_and_setup(row.case, result)[1])),
+
+    def of_case(row: _Size, cell: Callable[[Case], Cell]) -> Cell:
+        return cell(row.case)
+
+    named: list[Column[_Size]] = [(name, partial(of_case, cell=cell)) for name, cell in _axis_columns(measured, result)]
+    counts: list[Column[_Size]] = [
         *(
             (component, partial(_parameters, component=component + _PARAMETERS))
-            for component in _named_like(measured, _PARAMETERS)
+            for component in named_like(measured, _PARAMETERS)
         ),
         ("parameters", partial(_parameters, component="parameters")),
+    ]
+    if all(row.smaller is None for row in rows):  # nothing grows: what one size has is the same in every setup
+        distinct = {tuple(cell.value for _, of in counts for cell in [of(row)]): row for row in reversed(rows)}
+        return table([*reversed(distinct.values())], [named[0], *counts], ["two sizes show how time grows with them"])
+    columns: list[Column[_Size]] = [
+        *named,
+        *counts,
         ("time", lambda row: figure(row.case.seconds, units.time)),
         ("x time", lambda row: ratio(row.case.seconds, row.smallest.seconds)),
-        *((f"x {phase}", methodcaller("growth_of", phase + _MEAN)) for phase in _named_like(measured, _MEAN)),
+        *((f"x {phase}", methodcaller("growth_of", phase + _MEAN)) for phase in named_like(measured, _MEAN)),
         ("growth", lambda row: _growth(row.case, row.smaller)),
     ]
     legend = (
