@@ -342,7 +342,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
     made.close()
 
 
-_JUDGED = {
+_JUDGED: dict[str, list[dict[str, Any]]] = {
     "nights": [
         {
             "machine": "EPYC <8>",
@@ -355,7 +355,11 @@ _JUDGED = {
 }
 
 
+_JUDGED["nights"][0]["found"][0]["series"] = "0f/"
+
+
 def test_an_alarm_is_sent_to_a_webhook_as_slack_takes_it(chain: Chain, hook: Hook) -> None:
+    chain.config.write_text(chain.config.read_text() + "[message]\nsite = 'https://example.org/a&b/'\n")
     chain.night(1)
     assert not hook.bodies, "nothing needs a look"
     (chain.folder / "judged").write_text(json.dumps(_JUDGED))
@@ -369,19 +373,22 @@ def test_an_alarm_is_sent_to_a_webhook_as_slack_takes_it(chain: Chain, hook: Hoo
         "EPYC &lt;8&gt;, commit abcdef012345, 40 cases",
         "note: nothing was run again",
     ]
-    assert lines[4] == "• *SLOWER* gemv/n:0: +12.0 %"
+    assert lines[4] == "• *SLOWER* <https://example.org/a&amp;b/case.html#series=0f%2F|gemv/n:0>: +12.0 %"
+    assert lines[5] == "• *SLOWER* gemv/n:1: +12.0 %", "of a gate that names no series"
     assert lines[-1] == "and 5 more findings"
 
 
 def test_every_run_is_sent_as_json(chain: Chain, hook: Hook) -> None:
-    chain.config.write_text(chain.config.read_text() + "[message]\nformat = 'json'\nwhen = 'always'\n")
+    site = "site = 'https://example.org'"
+    chain.config.write_text(chain.config.read_text() + f"[message]\nformat = 'json'\nwhen = 'always'\n{site}\n")
     (chain.folder / "judged").write_text(json.dumps(_JUDGED))
     assert chain.night(1).endswith("tools/nightly: ok; gate: ok, nothing was run again\n")
     (body,) = hook.bodies
     assert (body["schema"], body["night"]) == ("roofbench-night-1", "2026-01-01T00:00:00+00:00")
     assert [one["step"] for one in body["steps"]] == ["build", "suite", "add", "gate", "site"]
     assert {one["state"] for one in body["steps"]} == {"ok"}
-    assert body["gate"] == _JUDGED
+    first = body["gate"]["nights"][0]["found"][0]
+    assert first["page"] == "https://example.org/case.html#series=0f%2F" and first["case"] == "gemv/n:0"
     chain.fails("gate", 2)
     chain.night(2, status=2)
     assert hook.bodies[1]["gate"] is None
@@ -456,6 +463,7 @@ def test_an_invalid_address_stays_secret(url: str) -> None:
     ("text", "why"),
     [
         ("[message]\nurl = 'file:///etc/passwd'", "must begin with http:// or https://"),
+        ("[message]\nsite = 'javascript:1'", "message.site must begin with http:// or https://"),
         ("[message]\nformat = 'teams'", "message.format must be slack or json"),
         ("[message]\nwhen = 'never'", "message.when must be alarm or always"),
         ("stoer = 'a'", "stoer is not a setting; there are store, nights, site"),

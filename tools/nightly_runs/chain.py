@@ -20,7 +20,7 @@ from roofreport.text import printable
 
 from nightly_runs.config import Config
 from nightly_runs.folders import NightlyRun, Process, all_runs, delete_old
-from nightly_runs.message import FORMATS, send
+from nightly_runs.message import FORMATS, page_of, send
 
 OK, ALARM, FAILED, SKIPPED, UNSENT = "ok", "alarm", "failed", "skipped", "not sent"
 _SHOWN = {OK: "ok", ALARM: "needs a look", FAILED: "FAILED", SKIPPED: "skipped", UNSENT: "not sent"}
@@ -249,7 +249,10 @@ class Chain:
     def _message(self) -> tuple[str, str]:
         """Its loss is reported, and does not change the result of the night."""
         steps = [{"step": one.step, "state": one.state, "reason": one.reason} for one in self.outcomes]
-        body = FORMATS[self.config.message_format](self.current.started, steps, self._judged())
+        judged = self._judged()
+        for one in (one for night in judged.get("nights", ()) for one in night["found"]):
+            one["page"] = page_of(self.config.message_site, one.get("series"))
+        body = FORMATS[self.config.message_format](self.current.started, steps, judged)
         lost = send(self.config.message_url, body)
         return (UNSENT, lost) if lost else (OK, "")
 

@@ -25,7 +25,7 @@ else:
 WEBHOOK_VARIABLE = "ROOFBENCH_WEBHOOK"
 _LARGEST_NUMBER = 10_000
 _LARGEST_FILE = 1 << 14  # parsing a key of many parts takes the square of their number
-_MAY_BE_EMPTY = ("suite.flags", "gate.binary", "message.url")
+_MAY_BE_EMPTY = ("suite.flags", "gate.binary", "message.url", "message.site")
 _MEANING = {int: f"a number from 1 to {_LARGEST_NUMBER}", list: 'a list of texts, as ["a", "b"]', str: "a text"}
 EXAMPLE = Path(__file__).with_name("example.toml").read_text(encoding="utf-8")  # every setting with its default
 
@@ -48,6 +48,7 @@ class Config:
     pages_command: list[str]
     message_url: str  # empty: no message is sent
     message_format: str
+    message_site: str  # empty: messages have no links
     message_when: str
 
 
@@ -103,8 +104,9 @@ def read(path: Path) -> Config:
     folder = path.resolve().parent
     store = os.environ.get(STORE_VARIABLE) or values["store"]
     url = os.environ.get(WEBHOOK_VARIABLE) or values["message.url"]
-    if url and url.partition("://")[0] not in SCHEMES:
-        raise UnusableInputError(f"{name}: message.url, or {WEBHOOK_VARIABLE}, must begin with http:// or https://")
+    for setting, address in ((f"message.url, or {WEBHOOK_VARIABLE},", url), ("message.site", values["message.site"])):
+        if address and address.partition("://")[0] not in SCHEMES:
+            raise UnusableInputError(f"{name}: {setting} must begin with http:// or https://")
     paths = {
         "store": store if "://" in store else str(folder / store),
         "nights": folder / values["nights"],

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from roofreport.text import printable
 
@@ -27,6 +27,21 @@ Steps = Sequence[Mapping[str, str]]  # step, state, reason
 Gate = Mapping[str, Any]  # the gate's JSON; empty: it did not judge
 
 
+def page_of(site: str, series: object) -> str:
+    """The page of a case; empty where it is unknown."""
+    return f"{site.rstrip('/')}/case.html#series={quote(series, safe='')}" if site and isinstance(series, str) else ""
+
+
+def _escaped(text: str) -> str:
+    return "".join(_SLACK.get(character, character) for character in printable(text, 500))
+
+
+def _finding(one: Mapping[str, Any]) -> str:
+    case = _escaped(one["case"])
+    link = f"<{_escaped(one['page'])}|{case}>" if one["page"] else case
+    return f"• *{_escaped(one['kind'].upper())}* {link}: {_escaped(one['text'])}"
+
+
 def as_json(started: datetime, steps: Steps, gate: Gate) -> dict[str, Any]:
     return {"schema": SCHEMA, "night": started.isoformat(), "steps": list(steps), "gate": gate or None}
 
@@ -34,16 +49,16 @@ def as_json(started: datetime, steps: Steps, gate: Gate) -> dict[str, Any]:
 def as_slack(started: datetime, steps: Steps, gate: Gate) -> dict[str, Any]:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks: other chat programs take it, too."""
     lines = [f"*roofbench*, nightly run of {started:%Y-%m-%d %H:%M} UTC"]
-    lines += [f"{one['step']}: *{one['state']}* {one['reason']}".rstrip() for one in steps if one["state"] != "ok"]
+    worth_saying = [one for one in steps if one["state"] != "ok"]
+    lines += [_escaped(f"{one['step']}: *{one['state']}* {one['reason']}".rstrip()) for one in worth_saying]
     for night in gate.get("nights", ()):
-        found = night["found"]
-        lines.append(f"{night['machine']}, commit {night['revision'][:12] or 'unknown'}, {night['cases']} cases")
-        lines += [f"note: {note}" for note in night["notes"]]
-        lines += [f"• *{one['kind'].upper()}* {one['case']}: {one['text']}" for one in found[:_MOST_FINDINGS]]
+        found, commit = night["found"], night["revision"][:12] or "unknown"
+        lines.append(_escaped(f"{night['machine']}, commit {commit}, {night['cases']} cases"))
+        lines += [_escaped(f"note: {note}") for note in night["notes"]]
+        lines += map(_finding, found[:_MOST_FINDINGS])
         if len(found) > _MOST_FINDINGS:
             lines.append(f"and {len(found) - _MOST_FINDINGS} more findings")
-    text = "\n".join(printable(line, 500) for line in lines)
-    return {"text": "".join(_SLACK.get(character, character) for character in text)}
+    return {"text": "\n".join(lines)}
 
 
 FORMATS: Mapping[str, Callable[[datetime, Steps, Gate], dict[str, Any]]] = {"slack": as_slack, "json": as_json}

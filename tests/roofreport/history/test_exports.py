@@ -15,10 +15,11 @@ from typing import Any
 
 import fastjsonschema
 import pytest
-from builders import GEMV, HOSTILE, MATMUL, error_row, row, write_json
+from builders import GEMV, HOSTILE, MATMUL, ROOT, error_row, row, write_json
 from postgresql import Server
 from roofreport.history.export import FORMATS, Choice
 from roofreport.history.store import Store, open_store
+from sqlalchemy import text
 
 # Names that could confuse a spreadsheet, a terminal, a parser of labels or a float parser.
 STRANGE = [
@@ -78,6 +79,11 @@ def test_parquet_is_read_by_four_readers(full: Store, tmp_path: Path) -> None:
     table = pyarrow.parquet.read_table(path)
     assert table.num_rows == count
     assert set(table["case"].to_pylist()) == {MATMUL, GEMV, "layer_norm/n:1", *STRANGE}
+
+    by_case = {one["case"]: one for one in table.to_pylist()}
+    gemv, product = by_case[GEMV], by_case[MATMUL]
+    assert (gemv["family"], gemv["axis.d"], gemv["axis.n"]) == ("gemv", "4096", None)
+    assert (product["axis.n"], product["axis.cache"]) == ("1024", "cold"), "also the default that a name omits"
 
     relation = duckdb.read_parquet(str(path))
     found = relation.filter(f"\"case\" = '{MATMUL}'").order("started").project("seconds").fetchall()
@@ -197,3 +203,17 @@ def test_the_recipes_of_other_formats_run(full: Store, tmp_path: Path) -> None:
     assert gauges.splitlines()[0] == "# TYPE roofbench_case_time_seconds gauge"
     assert gauges.endswith("# EOF\n")
     assert re.search(rf'^roofbench_case_time_seconds\{{case="{MATMUL}",machine="[^"]+"\}} \S+$', gauges, re.MULTILINE)
+
+
+def test_the_query_for_grafana(full: Store) -> None:
+    (query,) = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/history.md").read_text(), re.DOTALL)
+    macros = {
+        "$__timeFilter(run.started)": "run.started BETWEEN '2026-01-03' AND '2026-02-01'",
+        "'$machine'": "'Test CPU, 2 threads'",
+    }
+    for macro, meaning in macros.items():
+        assert macro in query
+        query = query.replace(macro, meaning)
+    with full.database.reading() as connection:
+        rows = connection.execute(text(query.replace(":", r"\:"))).all()
+    assert [(metric, value) for _, metric, value in rows] == [(MATMUL, pytest.approx(0.010 + n / 1e3)) for n in (1, 2)]

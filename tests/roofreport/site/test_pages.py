@@ -12,7 +12,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import builders
 import pytest
 import sites
 import years
@@ -275,9 +277,84 @@ def test_the_keyboard_is_enough(visit: sites.Visit, plain: sites.Site) -> None:
     assert outline == "solid"
 
 
+_PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def test_names_break_between_their_parts(chromium: Browser, plain: sites.Site) -> None:
+    broken = """() => [...document.querySelectorAll('h1, td.name, #counters th')].flatMap(one => {
+        const texts = document.createTreeWalker(one, NodeFilter.SHOW_TEXT), found = [];
+        while (texts.nextNode()) {
+          const range = document.createRange();
+          range.selectNodeContents(texts.currentNode);
+          if (range.getClientRects().length > 1) found.push(texts.currentNode.data);
+        }
+        return found.filter(one => /[:_]/.test(one));
+      })"""
+    with sites.visit(chromium, **_PHONE) as visit:
+        for name in sites.PAGES:
+            page = visit.open(_address(visit, plain, name))
+            assert page.locator("wbr").count() and not page.evaluate(broken)
+
+
+def test_controls_fold_on_a_phone_unless_the_address_sets_them(chromium: Browser, plain: sites.Site) -> None:
+    with sites.visit(chromium, **_PHONE) as visit:
+        page = visit.open(plain.url("index"))
+        expect(page.locator("#q")).to_be_hidden()
+        page.locator(".controls summary").click()
+        expect(page.locator("#q")).to_be_visible()
+        expect(visit.open(plain.url("index", "q=gelu")).locator("#q")).to_be_visible()
+    with sites.visit(chromium) as visit:
+        page = visit.open(plain.url("compare"))
+        expect(page.locator("#a")).to_be_visible()
+        expect(page.locator(".controls summary")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_labels_of_roofs_are_clear_of_each_other(chromium: Browser, plain: sites.Site, width: int) -> None:
+    """A letter of one is nowhere nearer to one of another than a line is high."""
+    near = """() => {
+        const [plot] = Bokeh.documents.flatMap(one => one.roots()), height = 390;
+        const width = document.getElementById('chart').clientWidth - 70;
+        const log = ({ start, end }, value) => Math.log(value / start) / Math.log(end / start);
+        const labels = plot.center.filter(one => one.text).map(one => [...one.text].map((_, i) => [
+          log(plot.x_range, one.x) * width + 6 * i * Math.cos(one.angle),
+          log(plot.y_range, one.y) * height + 6 * i * Math.sin(one.angle)]));
+        const between = (a, b) => Math.min(...a.flatMap(([x, y]) => b.map(([u, v]) => Math.hypot(x - u, y - v))));
+        const edge = labels.flat().filter(([x, y]) => x < 0 || y < 0 || x > width || y > height);
+        const pairs = labels.flatMap((a, i) => labels.slice(i + 1).map(b => between(a, b)));
+        return [labels.length, edge.length, Math.min(...pairs)];
+      }"""
+    with sites.visit(chromium, viewport={"width": width, "height": 844}) as visit:
+        count, outside, least = visit.open(plain.url("roofline")).evaluate(near)
+    assert count >= 3 and outside == 0 and least >= 10
+
+
+def test_a_figure_is_that_of_the_processes_that_count(chromium: Browser, tmp_path: Path) -> None:
+    """Of three processes of a night, one distrusts its time: everything on the page is of the other two."""
+    store = tmp_path / "history.db"
+    with open_store(str(store), create=True) as opened:
+        for hour, (time, noisy) in enumerate(((10.0, 0), (10.4, 0), (16.0, 1))):
+            line = builders.line(sites.STEADY, time)
+            line["counters"] |= {"noisy": noisy}
+            path = tmp_path / f"{hour}.jsonl"
+            path.write_text(builders.journal_text(builders.header(started=f"2026-01-01T0{hour}:00:00+00:00"), line))
+            opened.add_file(path)
+    site = sites.build(tmp_path, store)
+    with sites.visit(chromium) as visit:
+        index = visit.open(site.url("index"))
+        assert index.locator("th[data-key]").all_inner_texts() == ["status", "case", "change", "now", "since"]
+        expect(index.locator("main")).to_contain_text("time, Test CPU, 2 threads")
+        expect(index.locator('td[data-label="now"]')).to_have_text("10.2 ms")
+        page = visit.open(site.url("case", sites.view_of(index, sites.STEADY)))
+        expect(page.locator("#night-facts")).to_contain_text("time, median of 2 of 3 processes10.2 ms")
+        expect(page.locator("#night-facts")).to_contain_text("not judged1 of 3 processes: noisy")
+        expect(page.locator("#counters tr", has_text="mean_ms").locator("td").first).to_have_text("10.3 ms")
+        expect(page.locator("#process option").first).to_have_text("the median of 2 of 3")
+
+
 @pytest.mark.parametrize("name", sites.PAGES)
 def test_fits_a_phone(chromium: Browser, plain: sites.Site, name: str) -> None:
-    with sites.visit(chromium, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True) as visit:
+    with sites.visit(chromium, **_PHONE) as visit:
         page = visit.open(_address(visit, plain, name))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         outside = """() => [...document.querySelectorAll('main *')].filter(one => !one.closest('.chart *'))

@@ -124,9 +124,11 @@ def _of_level(group: NightlyRuns, place: int, stands: SeriesState) -> Finding | 
         return None
     sign = group.metric.sign
     effect = relative(sign * (after - before))
-    width = relative(stands.fence.near)
+    far = abs(stands.excess) > stands.fence.far or stands.since is not None
+    width = 100 * relative(stands.fence.far if far else stands.fence.near)
+    beyond = f"its band is ± {width:.1f} %" if far else f"suspect beyond ± {width:.1f} %"
     when = f" since {since.started:%Y-%m-%d}{_revision(since)}" if since else ""
-    text = f"{units.percent(effect)}{when}; its nights keep within {100 * width:.1f} %"
+    text = f"{units.percent(effect)}{when}; {beyond}"
     series, run = group.series[place], group.of(place, group.count - 1)[-1].run
     return Finding(series, kind, run, _figure(sign * before), _figure(sign * after), effect, since, text)
 

@@ -163,6 +163,7 @@ def _pytorch_hud(store: Store, choice: Choice) -> bytes:
 # Column, its type as PyArrow calls it, and its value.
 _COLUMNS: tuple[tuple[str, str, Callable[[ExportedCase], Any]], ...] = (
     ("case", "string", lambda row: row.case),
+    ("family", "string", lambda row: case_name.family(row.case)),
     ("run", "int64", lambda row: row.run.id),
     ("digest", "string", lambda row: row.run.digest),
     ("started", "timestamp", lambda row: row.run.started),
@@ -177,12 +178,12 @@ _COLUMNS: tuple[tuple[str, str, Callable[[ExportedCase], Any]], ...] = (
     ("noisy", "bool_", lambda row: row.reading.counters.get("noisy", 0.0) > 0),
     ("seconds", "float64", lambda row: row.seconds),
 )
-# Keeps counters apart from columns of the same name.
-_PREFIX = "counter."
+# Keep axes and counters apart from columns of the same name.
+_AXIS, _COUNTER = "axis.", "counter."
 
 
 def _parquet(store: Store, choice: Choice) -> bytes:
-    """Apache Parquet: one row for each case and run, one column for each fact and counter."""
+    """Apache Parquet: one row for each case and run, one column for each fact, axis and counter."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -193,8 +194,11 @@ def _parquet(store: Store, choice: Choice) -> bytes:
     for name, kind, value in _COLUMNS:
         arrow = pa.timestamp("us", tz="UTC") if kind == "timestamp" else getattr(pa, kind)()
         arrays[name] = pa.array([value(row) for row in rows], arrow)
+    axes = {case: case_name.all_axes(case, packaged()) for case in dict.fromkeys(row.case for row in rows)}
+    for name in dict.fromkeys(name for own in axes.values() for name in own):
+        arrays[_AXIS + name] = pa.array([axes[row.case].get(name) for row in rows], pa.string())
     for name in dict.fromkeys(name for row in rows for name in row.reading.counters):
-        arrays[_PREFIX + name] = pa.array([row.reading.counters.get(name) for row in rows], pa.float64())
+        arrays[_COUNTER + name] = pa.array([row.reading.counters.get(name) for row in rows], pa.float64())
     out = io.BytesIO()
     pq.write_table(pa.table(arrays), out, compression="zstd")
     return out.getvalue()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import copy, followed, writing_to
@@ -107,6 +109,11 @@ def _sortable(value: float) -> str:
     return f"{value:.9g}" if math.isfinite(value) else ""
 
 
+def breakable(name: str) -> Markup:
+    """A name that breaks between its parts, and inside of them only where one is wider than the page."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_])", name))
+
+
 def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("roofreport.site"),
@@ -115,7 +122,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["sortable"] = _sortable
+    made.filters |= {"sortable": _sortable, "breakable": breakable}
     return made
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 from roofreport.compare.rerun import shell_lines
 from roofreport.errors import UnusableInputError
 from roofreport.gate import series_state
+from roofreport.gate.nightly_runs import counts
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import DISMISSED, PROFILE, Annotation, Reading, Run, Series
 from roofreport.history.store import Store, open_store
@@ -191,6 +192,7 @@ def levels_of(values: Sequence[float | None], nights: Sequence[Night], metric: M
 
 
 _BINS = 24
+_DRAWN = 0.99  # of the samples
 # Below it, this process is done before other processes have started.
 _MANY_RUNS = 60
 _MOST_PROCESSES = 8
@@ -204,16 +206,19 @@ class Sampling(NamedTuple):
 
 
 def histogram(samples: Sequence[float]) -> list[Any] | None:
-    """[number of samples, fastest, slowest, count of each bin]; None for an empty list."""
-    kept = [one for one in samples if usable(one)]
-    if not kept:
+    """[number of samples, fastest, slowest, count of each bin, number beyond the last one]; None for an empty list. The
+    bins end at the 99th percentile: one sample of many would leave the others a bin.
+    """
+    found = sorted(one for one in samples if usable(one))
+    if not found:
         return None
-    low, high = min(kept), max(kept)
+    kept = found[: math.ceil(_DRAWN * len(found))]
+    low, high = kept[0], kept[-1]
     counts = [0] * _BINS
     width = (high - low) / _BINS
     for one in kept:
         counts[min(_BINS - 1, int((one - low) / width)) if width > 0 else 0] += 1
-    return [len(kept), number(low), number(high), counts]
+    return [len(found), number(low), number(found[-1]), counts, len(found) - len(kept), number(high)]
 
 
 def _of_run(store: Store, run: Run) -> dict[str, Sampling]:
@@ -422,6 +427,7 @@ def series_data(
         "nights": [catalog.night(one.run) for one in readings],
         "values": [number(one.value) for one in readings],
         "sizes": [len(night.processes) for night in nights],
+        "counts": "".join("1" if counts(one, metric) else "0" for night in nights for one in night.processes),
         "processes": [number(one.value) for night in nights for one in night.processes],
         "states": "".join(_LETTERS[one.state] for one in readings),
         "reasons": {str(i): words(one.reason) for i, one in enumerate(readings) if one.reason},

@@ -40,7 +40,7 @@ WIDTH, HEIGHT = 120, 26
 _MARGIN = 3.0
 _MOST_POINTS = 60
 # Half of the height, in every row: a change looks the same in all of them. Farther is cut off.
-_SCALE = math.log(1.25)
+_SCALE = math.log(1.1)
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
@@ -99,6 +99,9 @@ class SeriesRow:
         return self.status.rank, -(size if math.isfinite(size) else 0.0), self.case
 
 
+_WHOSE = ("metric", "machine")
+
+
 @dataclass(frozen=True)
 class Overview:
     rows: Sequence[SeriesRow]
@@ -111,6 +114,16 @@ class Overview:
     def choices(self, column: str) -> list[str]:
         """The values of a column, for its filter."""
         return sorted({str(getattr(row, column)) for row in self.rows})
+
+    @property
+    def columns(self) -> list[str]:
+        """Those that tell the rows apart."""
+        return [column for column in _WHOSE if len(self.choices(column)) > 1]
+
+    @property
+    def shared(self) -> str:
+        """What all rows have in the others."""
+        return ", ".join(one for column in _WHOSE if column not in self.columns for one in self.choices(column))
 
     def words(self) -> list[tuple[Status, int]]:
         """The statuses that occur, most urgent first, with their counts."""

@@ -8,7 +8,7 @@
   const whose = (one) => `${one.metric}, ${one.machine}, ${one.toolchain}`;
   const head = (one) => {
     document.title = `${one.case} · ${document.documentElement.dataset.project}`;
-    dom.fill("name", one.case);
+    dom.fill("name", ...dom.name(one.case));
     dom.fill("whose", whose(one));
     const same = catalog.series.filter((other) => other.place === one.place);
     dom.options(dom.find("series"), same.map((other) => [other.id, whose(other)]), one.id);
@@ -49,7 +49,7 @@
       `process ${i + 1}: ${units.shown(view.series.processes[process], view.unit)}`]);
     dom.find("processes").hidden = rows.length < 2;
     if (!(Number(view.process) <= rows.length)) view.process = "";
-    dom.options(dom.find("process"), [["", `the median of ${rows.length}`], ...rows], view.process);
+    dom.options(dom.find("process"), [["", `the median of ${night.medianOf(view)}`], ...rows], view.process);
   };
 
   const address = () => ({

@@ -58,10 +58,11 @@
     const name = catalog.cases[place];
     const series = catalog.series.find((one) =>
       one.place === place && one.metric === metric.value && one.environment === choice(b.value).environment);
-    const shown = series ? dom.make("a", { href: link.to("case", { series: series.id, night: b.value }) }, name) : name;
+    const words = dom.name(name);
+    const shown = series ? [dom.make("a", { href: link.to("case", { series: series.id, night: b.value }) }, ...words)] : words;
     return dom.make("tr", { "data-text": name.toLowerCase(), "data-group": group, "data-family": catalog.families[place],
       "data-change": Number.isFinite(change) ? change : "" },
-      dom.make("td", { "data-value": name, class: "name" }, shown),
+      dom.make("td", { "data-value": name, class: "name" }, ...shown),
       cell(units.shown(before?.value, about.unit), before?.value, { "data-label": "A" }),
       cell(units.shown(after?.value, about.unit), after?.value, { "data-label": "B" }),
       cell(units.change(change), change, { "data-label": "change" }),

@@ -18,6 +18,8 @@ const dom = (() => {
     select.replaceChildren(...rows.map(([value, text]) => make("option", { value }, text)));
     select.value = chosen;
   };
+  /** A name that breaks between its parts, and inside of them only where one is wider than the page. */
+  const name = (text) => text.split(/(?<=[/_])/).flatMap((part, place) => place ? [make("wbr"), part] : [part]);
   /** A list of names and what they are. */
   const facts = (rows) => make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
   /** Shows the reason why a page is empty. */
@@ -27,5 +29,12 @@ const dom = (() => {
     document.documentElement.dataset[what] = "yes";
     performance.mark(what);
   };
-  return { make, find, fill, options, facts, say, ready };
+  // Controls fold where they would fill the screen, unless the address has set them.
+  const phone = matchMedia("(max-width: 760px)");
+  const fold = () => {
+    for (const one of document.querySelectorAll("details.controls")) one.open = !phone.matches || location.hash.length > 1;
+  };
+  phone.addEventListener("change", fold);
+  fold();
+  return { make, find, fill, options, name, facts, say, ready };
 })();

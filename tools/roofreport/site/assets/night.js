@@ -4,11 +4,19 @@
 const night = (() => {
   const STATES = { m: "measured", s: "skipped", f: "failed", i: "interrupted" };
 
-  /** The places of the chosen process, or of all of the night, in lists of processes. */
-  const chosen = ({ places, night, process }) => process ? [places[night][Number(process) - 1]] : places[night];
+  /** The places of those processes of a night whose median its figure is, in lists of processes. */
+  const counting = ({ series, places }, night) => {
+    const all = places[night] ?? [], found = all.filter((place) => series.counts[place] === "1");
+    return found.length ? found : all;
+  };
+  const medianOf = (view) => {
+    const count = counting(view, view.night).length, all = view.places[view.night].length;
+    return count === all ? String(count) : `${count} of ${all}`;
+  };
+  const chosen = (view) => view.process ? [view.places[view.night][Number(view.process) - 1]] : counting(view, view.night);
 
   const about = (view) => {
-    const { series, details } = view, places = chosen(view);
+    const { series, details } = view, places = view.process ? chosen(view) : view.places[view.night];
     const one = view.nights[view.night], first = places[0], alone = places.length === 1;
     const value = alone ? series.processes[first] : series.values[view.night];
     const state = alone ? details.states[first] : series.states[view.night];
@@ -21,7 +29,7 @@ const night = (() => {
     return dom.facts([
       ["night", units.moment(one.started)],
       ...(view.process ? [["process", `${view.process}, ${units.moment(one.started + 1e3 * details.seconds[first])}`]] : []),
-      [alone ? series.label : `${series.label}, median of ${places.length} processes`, units.shown(value, view.unit)],
+      [alone ? series.label : `${series.label}, median of ${medianOf(view)} processes`, units.shown(value, view.unit)],
       ...bounds,
       ["state", `${STATES[state]}${reason && state === series.states[view.night] ? `: ${reason}` : ""}`],
       ...(doubts.length ? [["not judged", `${alone ? "" : `${doubts.length} of ${places.length} processes: `}${[...new Set(doubts)].join("; ")}`]] : []),
@@ -54,12 +62,12 @@ const night = (() => {
   const over = (column, places) => units.median(places.map((place) => Array.isArray(column) ? column[place] : column));
 
   const counters = (view) => {
-    const here = chosen(view), previous = view.places[view.night - 1] ?? [];
+    const here = chosen(view), previous = counting(view, view.night - 1);
     const rows = Object.entries(view.details.counters).map(([name, column]) => {
       const unit = view.catalog.metric(name).unit;
       const now = over(column, here), before = over(column, previous);
       const change = typeof now === "number" && typeof before === "number" && before ? now / before - 1 : NaN;
-      return dom.make("tr", {}, dom.make("th", { scope: "row" }, name), dom.make("td", {}, units.shown(now, unit)),
+      return dom.make("tr", {}, dom.make("th", { scope: "row" }, ...dom.name(name)), dom.make("td", {}, units.shown(now, unit)),
         dom.make("td", {}, units.shown(before, unit)), dom.make("td", {}, units.change(change)));
     });
     dom.find("counters").tBodies[0].replaceChildren(...rows);
@@ -69,7 +77,7 @@ const night = (() => {
   const histograms = (shapes, unit) => (colors) => {
     const plot = charts.figure(colors, { height: 190, tools: "" });
     charts.words(plot.xaxes[0], (value) => units.shown(value, unit));
-    for (const [, low, high, counts] of shapes) {
+    for (const [, low, , counts, , high] of shapes) {
       const width = (high - low) / counts.length || Math.abs(low) * 0.01 || 1;
       const left = counts.map((_, i) => low + i * width);
       plot.quad(left, left.map((edge) => edge + width), counts.map(() => 0), counts,
@@ -81,9 +89,11 @@ const night = (() => {
   const samples = async (view) => {
     const places = chosen(view), shapes = places.map((place) => view.details.samples[place]).filter(Boolean);
     const low = Math.min(...shapes.map((shape) => shape[1])), high = Math.max(...shapes.map((shape) => shape[2]));
-    const count = shapes.reduce((sum, shape) => sum + shape[0], 0);
+    const sum = (column) => shapes.reduce((found, shape) => found + shape[column], 0);
+    const count = sum(0), beyond = sum(4);
     dom.fill("samples-said", shapes.length
-      ? `${count} samples${shapes.length > 1 ? ` of ${shapes.length} processes` : ""}, ${units.shown(low, "s")} to ${units.shown(high, "s")}`
+      ? `${count} samples${shapes.length > 1 ? ` of ${shapes.length} processes` : ""}, ${units.shown(low, "s")} to ${units.shown(high, "s")}${
+        beyond ? `; the slowest ${beyond} (beyond 99 %) are not drawn` : ""}`
       : "The night has no journal, so its samples are missing.");
     dom.find("samples").hidden = !shapes.length;
     if (shapes.length) await charts.draw("samples", histograms(shapes, "s"));
@@ -95,5 +105,5 @@ const night = (() => {
     dom.fill("commits", showCommits(view, await data.load("commits")));
     await samples(view);
   };
-  return { show };
+  return { show, medianOf };
 })();

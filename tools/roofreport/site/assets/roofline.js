@@ -12,17 +12,31 @@
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
   const HEIGHT = 460, AXES = 70;  // pixels; the axes take about as many of the width and of the height
-  /** On its line: along a slope, from where it enters the chart, or at the right end of a flat one. */
-  const label = (plot, [text, , below, x, y, end, top], { x: across, y: up }, colors) => {
-    const decades = ([low, high]) => Math.log10(high / low);
-    const width = Math.max(dom.find("chart").clientWidth - AXES, 1), flat = y === top;
-    const angle = flat ? 0 : Math.atan(((HEIGHT - AXES) / decades(up)) / (width / decades(across)));
-    const entry = flat ? 1 : Math.max(1.25, up[0] / y);
-    const [along, beside] = [flat ? -6 : 12, below ? -3 : 3];
-    charts.label(plot, {
-      x: flat ? end : x * entry, y: y * entry, text, angle, text_align: flat ? "right" : "left",
-      text_baseline: below ? "top" : "bottom", text_color: colors.dim, text_font_size: "11px",
-      x_offset: along * Math.cos(angle) - beside * Math.sin(angle), y_offset: along * Math.sin(angle) + beside * Math.cos(angle) });
+  const LETTER = 6.5, LINE = 12;  // pixels of a label
+  /** Of the roofs, beside their lines: where each is inside the chart and clear of those before. The list has all. */
+  const labels = (plot, { lines, x: across, y: up }, colors) => {
+    const size = [Math.max(dom.find("chart").clientWidth - AXES, 1), HEIGHT - AXES];
+    const log = (range, value) => Math.log(value / range[0]) / Math.log(range[1] / range[0]);
+    const taken = [];
+    for (const [text, , below, x, y, end, top] of lines) {
+      const from = [log(across, x) * size[0], log(up, y) * size[1]], to = [log(across, end) * size[0], log(up, top) * size[1]];
+      const total = Math.hypot(to[0] - from[0], to[1] - from[1]), flat = y === top, length = LETTER * text.length;
+      const [cos, sin] = [0, 1].map((i) => (to[i] - from[i]) / total), side = (below ? -LINE : LINE) / 2 + (below ? -3 : 3);
+      const at = (along, beside) => [from[0] + along * cos - beside * sin, from[1] + along * sin + beside * cos];
+      const letters = (start) => Array.from({ length: text.length + 1 }, (_, i) => at(start + i * LETTER, side));
+      const fits = (points) => points.every((point) => point.every((value, i) => value > LINE / 2 && value < size[i] - LINE / 2)
+        && taken.every((other) => Math.hypot(point[0] - other[0], point[1] - other[1]) > LINE));
+      // A flat one ends at the end of its line, and may begin before it; along a slope it would cross what ends that.
+      const room = total - length + (flat ? from[0] : 0);
+      const starts = Array.from({ length: Math.max(Math.floor(room / LINE), 0) }, (_, i) => (i + 0.5) * LINE)
+        .map((one) => flat ? total - length - one : one);
+      const start = starts.find((one) => fits(letters(one)));
+      if (start === undefined) continue;
+      taken.push(...letters(start));
+      const place = at(start, side).map((value, i) => [across, up][i][0] * ([across, up][i][1] / [across, up][i][0]) ** (value / size[i]));
+      charts.label(plot, { x: place[0], y: place[1], text, angle: Math.atan2(sin, cos), text_baseline: "middle",
+        text_color: colors.dim, text_font_size: "11px" });
+    }
   };
 
   const made = ({ roofline }, rows) => (colors) => {
@@ -36,8 +50,8 @@
       const [, dashed, , ...ends] = line;
       plot.line([ends[0], ends[2]], [ends[1], ends[3]], {
         line_color: colors.ink, line_width: dashed ? 1.2 : 2, line_dash: dashed ? "dashed" : "solid" });
-      label(plot, line, roofline, colors);
     }
+    labels(plot, roofline, colors);
     const marks = plot.scatter({ field: "x" }, { field: "y" }, {
       source: charts.source(rows, "x", "y", "name", "rate", "roof", "color", "shape"), size: 10,
       marker: { field: "shape" }, fill_color: { field: "color" }, line_color: colors.back });
@@ -56,8 +70,9 @@
     const cell = (text, value, label) => dom.make("td", { "data-value": value ?? "", "data-label": label }, text);
     dom.find("cases").tBodies[0].replaceChildren(...rows.map((row) => {
       const series = catalog.series.find((one) => one.place === row.place && one.environment === night.environment);
-      const name = series ? dom.make("a", { href: link.to("case", { series: series.id, night: night.id }) }, row.name) : row.name;
-      return dom.make("tr", {}, dom.make("td", { "data-value": row.name, class: "name" }, name),
+      const words = dom.name(row.name);
+      const name = series ? [dom.make("a", { href: link.to("case", { series: series.id, night: night.id }) }, ...words)] : words;
+      return dom.make("tr", {}, dom.make("td", { "data-value": row.name, class: "name" }, ...name),
         cell(row.rate, row.y, "rate"), cell(units.shown(row.x, ""), row.x, "FLOP/byte"),
         cell(row.roof, row.share, "of its roof"));
     }));
