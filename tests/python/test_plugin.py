@@ -152,4 +152,4 @@ def test_a_gate_without_its_history_or_the_reports_says_so(measured: Pytest, pac
     package_env["PYTHONPATH"] = package_env["PYTHONPATH"].partition(":")[0]
     done = measured(TESTS, "--roofbench-gate=none.db")
     assert done.returncode == 4
-    assert "pip install 'roofbench[report]'" in done.stderr
+    assert "pip install '.[history]' in a checkout of roofbench" in done.stderr

@@ -50,6 +50,19 @@ def test_the_installed_command_works_without_the_project(wheel: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert builders.MATMUL in done.stdout
     assert _run(*command, "table", tmp_path / "missing").stderr.startswith("roofreport: ")
+    said = [
+        _run(*command, *words.split()) for words in ("--help", "history --help", "gate --help", "gate --store=none.db")
+    ]
+    assert "roofreport history add RESULT" in said[-1].stderr
+    assert not [text for one in said for text in (one.stdout, one.stderr) if "tools/" in text]
+
+
+def test_no_message_names_a_package_that_anybody_may_take() -> None:
+    """On PyPI there is neither roofbench nor roofreport."""
+    sources = [*(_TOOLS / "roofreport").rglob("*.py"), *(builders.ROOT / "python").rglob("*.py")]
+    sources += [*(builders.ROOT / "docs").glob("*.md"), *(builders.ROOT / "python").glob("*.toml")]
+    taken = re.compile(r"install '?roof(bench|report)|\"roof(bench|report)\[")
+    assert not [path for path in sources if taken.search(path.read_text())]
 
 
 def test_reports_need_neither_torch_nor_transformers() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
+from roofreport.project_folder import INSTALLS, REPORT
 from roofreport.terminal import say
 
 
@@ -9,7 +10,7 @@ def _main() -> int:
         from roofreport.cli import main
     except ModuleNotFoundError as missing:
         # tools/report runs the project's own Python, but a user may have made it by hand.
-        say(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it")
+        say(f"{REPORT}: the Python package {missing.name} is missing; {INSTALLS}")
         return 2
     return main()
 

@@ -9,10 +9,10 @@ import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import groupby
-from pathlib import Path
 from typing import NoReturn
 
 from roofreport.exit_status import UNUSABLE, ended
+from roofreport.project_folder import REPORT
 from roofreport.terminal import say
 from roofreport.text import printable
 
@@ -76,15 +76,21 @@ class _Parser(argparse.ArgumentParser):
         self.exit(self.unusable, f"{self.prog}: {printable(message, 500)}\n")
 
 
+def _of(program: str, epilog: str) -> str:
+    return epilog.replace("tools/report", program)
+
+
 def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     """Complete for the chosen verb; the others have their names and a line of help."""
-    top = _Parser(prog=program, description="Reads the results of roofbench.", epilog=_EPILOG, formatter_class=_Help)
+    top = _Parser(
+        prog=program, description="Reads the results of roofbench.", epilog=_of(program, _EPILOG), formatter_class=_Help
+    )
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, (module, text) in VERBS.items():
         verb = verbs.add_parser(name, help=text, description=text, formatter_class=_Help)
         if name == chosen:
             made = import_module(f"roofreport.verbs.{module}").VERBS[name]
-            verb.epilog, verb.unusable = made.epilog, made.unusable
+            verb.epilog, verb.unusable = _of(program, made.epilog), made.unusable
             made.add_arguments(verb)
             verb.set_defaults(run=made.run, unusable=made.unusable)
     return top
@@ -92,10 +98,8 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
-    # The installed command has its own name; otherwise the wrapper's name is used.
-    program = "roofreport" if Path(sys.argv[0]).name == "roofreport" else "tools/report"
     if given and given[0] in _REPLACED:
-        say(f"{program}: {given[0]} is now: {program} {_REPLACED[given[0]]}")
+        say(f"{REPORT}: {given[0]} is now: {REPORT} {_REPLACED[given[0]]}")
         return UNUSABLE
-    args = parser(program, given[0] if given else "").parse_args(given)
-    return ended(program, lambda: int(args.run(args)), args.unusable)
+    args = parser(REPORT, given[0] if given else "").parse_args(given)
+    return ended(REPORT, lambda: int(args.run(args)), args.unusable)

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+_PROJECT = Path(__file__).resolve().parents[2]
+_IN_TREE = (_PROJECT / "tools/roofreport").is_dir()
+# What messages recommend: the command as it was installed, and a way to its packages that needs no name on PyPI.
+REPORT = "tools/report" if _IN_TREE else "roofreport"
+INSTALLS = "tools/setup installs it" if _IN_TREE else "pip install '.[history]' in a checkout of roofbench installs it"
+
 
 def root() -> Path:
-    project = Path(__file__).resolve().parents[2]
-    return project if (project / "tools/roofreport").is_dir() else Path.cwd()
+    return _PROJECT if _IN_TREE else Path.cwd()
 
 
 def local_results() -> Path:

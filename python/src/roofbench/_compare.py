@@ -76,7 +76,8 @@ def compare(
         from roofreport.stats import sequential
     except ImportError as error:
         raise ImportError(
-            "compare judges by the rule of roofreport, which is not installed: pip install 'roofbench[report]'"
+            "compare judges by the rule of roofreport, which is not installed:"
+            " pip install '.[history]' in a checkout of roofbench"
         ) from error
     given = Options(**{"roofs": False, **_SLICE, **options})
     second = given if given.reference is not None else dataclasses.replace(given, reference=base)

@@ -26,7 +26,7 @@ _XDIST = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("roofbench")
     group.addoption("--roofbench-journal", type=Path, metavar="FILE", help="record, a line for each measured test")
-    group.addoption("--roofbench-gate", metavar="STORE", help="fail if slower than this history (roofbench[report])")
+    group.addoption("--roofbench-gate", metavar="STORE", help="fail if slower than this history (needs roofreport)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if out and not out.resolve().parent.is_dir():
         raise pytest.UsageError(f"--roofbench-journal={out}: there is no such folder")
     if store and not all(map(importlib.util.find_spec, ("roofreport", "sqlalchemy"))):
-        raise pytest.UsageError("--roofbench-gate needs the reports: pip install 'roofbench[report]'")
+        how = "pip install '.[history]' in a checkout of roofbench"
+        raise pytest.UsageError(f"--roofbench-gate needs the reports, roofreport: {how}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ from roofreport.gate.nightly_runs import NightlyRuns, is_measured
 from roofreport.gate.series_state import FENCE_NIGHTS, SeriesState, state_of
 from roofreport.io.contract import TIME, packaged
 from roofreport.io.result import State
+from roofreport.project_folder import REPORT
 from roofreport.stats.verdict import relative
 from roofreport.text import shortened
 
@@ -175,7 +176,7 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
         without = group.first_without(max(expected))
         since = without if without.started < group.first_run(last).started else None
         text = shortened(f"{state}: {reason}" if reason else state, 300)
-        return "vanished", f"{text}; if it is meant: tools/report accept", since
+        return "vanished", f"{text}; if it is meant: {REPORT} accept", since
     if accepted == 0 and not before:
         return "new", "the first night of its series", None
     if not any(nightly_runs.counts(reading, group.metric) for reading in tonight):

@@ -14,6 +14,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.history.records import Reading, Run
 from roofreport.io import case_name, gpt_fast
 from roofreport.io.contract import TIME, Better, Metric, packaged
+from roofreport.project_folder import INSTALLS
 
 if TYPE_CHECKING:
     from roofreport.history.store import Store
@@ -188,7 +189,7 @@ def _parquet(store: Store, choice: Choice) -> bytes:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError as missing:
-        raise UnusableInputError("Parquet needs the Python package pyarrow; tools/setup installs it") from missing
+        raise UnusableInputError(f"Parquet needs the Python package pyarrow; {INSTALLS}") from missing
     rows = _rows(store, choice)
     arrays = {}
     for name, kind, value in _COLUMNS:

@@ -37,6 +37,7 @@ from roofreport.history.tables import sound
 from roofreport.history.upgrade import upgrade
 from roofreport.io.contract import TIME
 from roofreport.io.result import State
+from roofreport.project_folder import REPORT
 from roofreport.text import inert
 
 _DOUBLE = struct.Struct("<d")
@@ -206,7 +207,7 @@ class Store:
     def _run(self, connection: Connection, number: int) -> Run:
         found = self._runs(connection, number)
         if not found:
-            raise self.database.refused(f"has no run {number}; tools/report history list shows which there are")
+            raise self.database.refused(f"has no run {number}; {REPORT} history list shows which there are")
         return found[0]
 
     def _runs(self, connection: Connection, number: int | None = None) -> list[Run]:

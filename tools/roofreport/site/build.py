@@ -24,6 +24,7 @@ from roofreport.gate.verdicts import Finding, judge
 from roofreport.history.records import Series
 from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, packaged
+from roofreport.project_folder import INSTALLS, REPORT
 from roofreport.site import overview
 from roofreport.site.data import (
     Catalog,
@@ -53,7 +54,7 @@ def copy_chart_library(to: Path) -> None:
             for script in scripts:
                 copy(script, to / script.name)
             return
-    raise UnusableInputError("the charts need Bokeh: python -m pip install -r tools/requirements-history.txt")
+    raise UnusableInputError(f"the charts need the Python package bokeh; {INSTALLS}")
 
 
 # Marks a folder as replaceable.
@@ -78,7 +79,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
         fresh.mkdir()
         try:
             yield fresh
-            (fresh / _MARK).write_text("a site of tools/report site, which replaces this folder\n", encoding="utf-8")
+            (fresh / _MARK).write_text(f"a site of {REPORT} site, which replaces this folder\n", encoding="utf-8")
             if out.exists():
                 out.rename(old)
             fresh.rename(out)

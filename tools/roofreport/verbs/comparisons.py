@@ -18,6 +18,7 @@ from roofreport.io import result
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load_all
 from roofreport.io.result import Result
+from roofreport.project_folder import REPORT
 from roofreport.render import formats, judgment_table
 from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.terminal import say, show
@@ -113,7 +114,7 @@ def _compare(args: argparse.Namespace) -> int:
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
     show("\n" + formats.prose(f"{judgment_table.summary(judgments)} ({metric.name}, {processes}, 99 % intervals)"))
     if any(judgment.verdict is Verdict.AMBIGUOUS for judgment in judgments):
-        show("AMBIGUOUS cases: tools/report abba takes turns; --wait_quiet=600 waits for quiet")
+        show(f"AMBIGUOUS cases: {REPORT} abba takes turns; --wait_quiet=600 waits for quiet")
     if args.format == "terminal":
         show(f"compare.py: {_hint(base, new)}")
     return exit_status(judgments)

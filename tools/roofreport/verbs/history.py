@@ -14,6 +14,7 @@ from roofreport.files import replacing, writing_to
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
 from roofreport.io.load import STARTED, expand
+from roofreport.project_folder import INSTALLS, REPORT
 from roofreport.terminal import say, show
 from roofreport.text import inert, printable, shortened
 from roofreport.verbs.common import (
@@ -50,10 +51,7 @@ def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> St
     try:
         from roofreport.history.store import open_store
     except ModuleNotFoundError as missing:
-        raise UnusableInputError(
-            f"a history needs the Python package {missing.name}; tools/setup installs it, or pip install"
-            " roofreport[history]"
-        ) from missing
+        raise UnusableInputError(f"a history needs the Python package {missing.name}; {INSTALLS}") from missing
     return open_store(where or args.store, create=create)
 
 
@@ -91,7 +89,7 @@ def _add(args: argparse.Namespace) -> int:
             empty = False
     if failed:
         for line in failed[:-1]:
-            say(f"tools/report: {line}")
+            say(f"{REPORT}: {line}")
         raise UnusableInputError(failed[-1])
     return EXIT_OK
 
@@ -126,7 +124,7 @@ def _show(args: argparse.Namespace) -> int:
         ]
         if not chosen:
             raise UnusableInputError(
-                f"{args.series}: no case has such a name; tools/report history list --series shows which there are"
+                f"{args.series}: no case has such a name; {REPORT} history list --series shows which there are"
             )
         for one in chosen:
             readings = store.readings(one)[-(args.last or 0) :]
