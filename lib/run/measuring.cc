@@ -269,6 +269,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     outcome.figures.emplace_back("linkbw", MedianOf(links, &ranks::LinkSpeed::beta));
   }
   if (checks && status.ok() && !(ends && ends())) {
+    const observe::Range check("check");
     wrong = checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
     if (!wrong.ok()) return wrong;
   }
