@@ -68,6 +68,11 @@ def tenths(ratio: float) -> str:
     return f"{100 * ratio:.1f} %"
 
 
+def half_width(ratio: float) -> str:
+    """That of an interval: beyond the figure itself, its size says nothing."""
+    return ">100 %" if ratio > 1 else share(ratio)
+
+
 def times(ratio: float) -> str:
     return f"{ratio:.2f}x"
 

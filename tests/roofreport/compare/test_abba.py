@@ -41,7 +41,7 @@ def _abba(report: Report, base: str, new: str, state: Path, *more: str, status: 
 
 def _verdicts(out: str) -> dict[str, str]:
     rows = [line.split() for line in out.partition("\n\n")[0].splitlines()[2:]]
-    return {row[1]: row[0] for row in rows}
+    return {row[1]: row[0] for row in rows if row[0].isalpha()}  # below them are their notes
 
 
 def test_processes_take_turns(program: str, tmp_path: Path, report: Report) -> None:

@@ -107,7 +107,8 @@ def _scaled(factor: float, **changes: Any) -> list[dict[str, Any]]:
     [
         ({"label": "interrupted"}, "interrupted"),
         ({"samples": 1.0, "ci": None}, "1 sample"),
-        ({"noisy": 1.0, "ci": 1.1}, "noisy (ci 110 %)"),
+        ({"noisy": 1.0, "ci": 1.1}, "noisy (ci >100 %)"),
+        ({"disturbed": 1.0}, "disturbed"),
         ({"noisy": 1.0}, "noisy"),
         ({"throttled": 1.0}, "throttled"),
     ],

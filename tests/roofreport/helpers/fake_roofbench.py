@@ -4,6 +4,7 @@
 --times=name:ms,… are its cases; --factor slows all of them, --slow=name one; --noise is what processes deviate by.
 --memory is what the memory of processes deviates by: their times follow it, their shares of the roof do not.
 --described makes it a program that knows --describe.
+--doubtful=counter sets that counter in every row.
 --fail=name, --skip=name give errors, --crash ends with a signal; with --in_run=N in the Nth process alone.
 --profile=FOLDER writes the profile of a product; --no_profile ignores that.
 Every run draws other noise: a counter lies in --seed.
@@ -55,6 +56,7 @@ def main() -> int:
         factor = float(flags.get("factor", 1)) * (1.3 if flags.get("slow") == name else 1.0)
         noise = math.exp(generator.gauss(0, float(flags.get("noise", 0.01))))
         rows.append(builders.row(name, times[name] * factor * noise * memory, roof=0.5 / (factor * noise)))
+        rows[-1] |= {flags["doubtful"]: 1.0} if "doubtful" in flags else {}
         for kind in ("fail", "skip"):
             if flags.get(kind) == name and in_this_run:
                 rows[-1] = builders.error_row(name, f"{kind}ed: so told".replace("skiped", "skipped"))

@@ -79,11 +79,11 @@ def test_a_mark_in_doubt_is_hollow_and_says_why(tmp_path: Path) -> None:
     assert drawn[builders.GEMV].doubtful
     assert drawn[builders.GEMV].label.endswith("\nnoisy, disturbed")
     text = page.render(result)
-    assert text.count("noisy or disturbed") == 2, "the picture, and the legend of the page"
+    assert text.count("in doubt") == 2, "the picture, and the legend of the page"
     assert "Click a family to hide or show it" in text
     (tmp_path / "quiet").mkdir()
     alone = page.render(load(builders.write_json(tmp_path / "quiet/run.json", [quiet])))
-    assert "noisy or disturbed" not in alone
+    assert "in doubt" not in alone
 
 
 def test_a_joint_peak_of_two_precisions_is_not_a_datasheet_line(tmp_path: Path) -> None:

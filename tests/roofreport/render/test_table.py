@@ -59,6 +59,26 @@ def test_figures_in_doubt_say_so(tmp_path: Path, report: Report) -> None:
     assert "noisy" not in report("table", doubtful, "--columns=case,median"), "the columns that were asked for"
 
 
+def test_repeated_notes_become_marks_with_one_footer(tmp_path: Path, report: Report) -> None:
+    rows = [
+        builders.row(builders.MATMUL, 10.0, noisy=1.0, ci=0.4),
+        builders.row(builders.GEMV, 1.0, noisy=1.0, ci=1.4),
+        builders.row(builders.COPY, 9.0, disturbed=1.0),
+    ]
+    doubtful = builders.write_json(tmp_path / "doubtful.json", rows)
+    for form in ("terminal", "markdown", "latex"):
+        lines = report("table", doubtful, f"--format={form}").replace("\\", "").splitlines()
+        assert sum("noisy" in line for line in lines) == 1, "in the footer"
+        assert any("[a] noisy" in line for line in lines)
+        assert any("[a] (ci 40 %)" in line.replace("$", "") for line in lines)
+        assert any("[a] (ci >100 %)" in line.replace("$", "").replace("&gt;", ">") for line in lines)
+        assert sum("disturbed" in line for line in lines) == 1
+    notes = [row["notes"] for row in report.rows("table", doubtful)]
+    assert notes == ["noisy (ci 40 %)", "noisy (ci >100 %)", "disturbed"], "a program reads no footer"
+    assert [row["ci"] for row in report.rows("table", doubtful, "--columns=case,ci")] == ["0.4", "1.4", "0.004"]
+    assert ">100 %" in report("table", doubtful, "--columns=case,ci")
+
+
 def test_unknown_column_is_refused(result: Path, report: Report) -> None:
     assert "'speed'" in report.refused("table", result, "--columns=case,speed")
 

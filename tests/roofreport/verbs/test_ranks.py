@@ -143,7 +143,8 @@ def test_noise_is_said_and_a_picture_written(tmp_path: Path, report: Report) -> 
     found, text = rows(path, report, f"--svg={picture}")
     assert found[1][""] == "measured; noisy (ci 30 %)"
     assert len(found) == 2
-    assert "no prediction without two numbers of ranks above 1" in text
+    assert "no prediction: 2 ranks: noisy (ci 30 %)" in text
+    assert [row["efficiency"] for row in found] == ["1.0", "in doubt"]
     assert "hollow: predicted" in picture.read_text()
 
 

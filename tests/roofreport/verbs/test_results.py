@@ -47,21 +47,30 @@ def test_rows_whose_intervals_overlap_get_no_ranking(tmp_path: Path, report: Rep
     rows = _changed(rows, "int8", samples=1.0, ci=None)
     path = builders.write_json(tmp_path / "a.json", rows)
     out = report("summary", path)
-    assert "no ranking: eager: noisy (ci 110 %)" in out
+    assert "no ranking: eager: noisy (ci >100 %)" in out
     assert "no ranking: int8: 1 sample" in out
-    assert "overhead-bound up to n=512; 4 of 4 points are noisy or have few samples" in out
+    assert "no fit of n; 4 of 4 points are in doubt and left out: noisy (ci >100 %)" in out
     assert "2.00x" not in out
     out = report("table", path)
-    assert "fastest: matmul/dtype:fp32/n:256: no ranking: eager: noisy (ci 110 %)" in out
+    assert "fastest: matmul/dtype:fp32/n:256: no ranking: eager: noisy (ci >100 %)" in out
     assert "llama/new:8: no ranking: int8: 1 sample" in out
 
 
-def test_a_ranking_that_noise_does_not_explain_has_a_caveat(tmp_path: Path, report: Report) -> None:
+def test_a_lead_beyond_the_intervals_of_rows_in_doubt_is_none(tmp_path: Path, report: Report) -> None:
     rows = _changed(_rows(), "eager", noisy=1.0, ci=0.2)
     rows = _changed(rows, "int8", samples=2.0, ci=None)
     out = report("summary", builders.write_json(tmp_path / "a.json", rows))
-    assert "2.00x eager (eager: noisy (ci 20 %))" in out
-    assert "2.00x the tokens/s of bf16 at 0.50 of its bytes (int8: 2 samples)" in out
+    assert "no ranking: eager: noisy (ci 20 %)" in out and "no ranking: int8: 2 samples" in out
+
+
+def test_points_in_doubt_are_left_out_of_a_fit(tmp_path: Path, report: Report) -> None:
+    sweep = [builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", (n / 256) ** 3) for n in (256, 512, 1024, 2048)]
+    sweep[1] |= {"real_time": 500.0, "disturbed": 1.0}
+    out = report("summary", builders.write_json(tmp_path / "a.json", sweep))
+    assert "n^3.00 (3.00 to 3.00), expected n^3; 1 of 4 points are in doubt and left out: disturbed" in out
+    sweep[2]["real_time"] = 1.0
+    out = report("summary", builders.write_json(tmp_path / "a.json", sweep))
+    assert "no exponent of n: its interval is wide (-" in out and "n^" not in out.replace("expected n^3", "")
 
 
 @pytest.mark.parametrize(("time", "said"), [(1.02, "no ranking: their intervals overlap"), (1.2, "1.20x eager")])

@@ -19,7 +19,8 @@ from roofreport.compare.command import Command, Finished, run, sampling_flags
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load
-from roofreport.io.result import Case, Result, State, differences
+from roofreport.io.reliability import doubts
+from roofreport.io.result import Case, Result, State, differences, merged
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Judgment, Verdict
@@ -64,6 +65,7 @@ PAIRS_WANTED = 30
 SHORTEST_SAMPLING = 0.2  # seconds per case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
 SIDES = ("A", "B")
+LABELS = ("base", "new")
 AGAIN = "-again"  # of a second process for cases that the first did not measure
 
 
@@ -101,6 +103,8 @@ class Abba:
         parts += [] if options.metric is TIME else [options.metric.name]
         self._key = hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]
         self._trials = {name: Trial(name, metric=options.metric) for name in self._common}
+        # For each side: the rows of each work, process by process.
+        self._rows: list[dict[str, list[Case]]] = [{name: [] for name in self._common} for _ in SIDES]
         self._looks = 0
         self._first: Result | None = None
 
@@ -261,7 +265,7 @@ class Abba:
         for name in state.pairs[-1].cases:
             sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
             values = []
-            for label, case in zip(("base", "new"), sides, strict=True):
+            for label, case, rows in zip(LABELS, sides, self._rows, strict=True):
                 if case is None or case.state is not State.MEASURED:
                     failed = label == "new" and case is not None and case.state is State.FAILED
                     why = case.why_not if case else "no result"
@@ -272,12 +276,18 @@ class Abba:
                     _close(state, name, Verdict.MISSING, f"{label}: no {self._options.metric.name}")
                 else:
                     values.append(math.log(value))
+                    rows[name].append(case)
             if name not in state.closed:
                 self._trials[name].base.append(values[0])
                 self._trials[name].new.append(values[1])
 
     def _look(self, state: ComparisonState, fraction: float) -> None:
-        sequential.look([trial for trial in self._trials.values() if trial.name not in state.closed], fraction)
+        trials = [trial for trial in self._trials.values() if trial.name not in state.closed]
+        if self._options.metric.noisy:
+            for trial in (trial for trial in trials if trial.verdict is None and trial.pairs):
+                rows = (merged(side[trial.name]) for side in self._rows)
+                trial.doubt = doubts(dict(zip(LABELS, rows, strict=True)))
+        sequential.look(trials, fraction)
         self._looks += 1
 
     def _final_look(self, state: ComparisonState) -> None:

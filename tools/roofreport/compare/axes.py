@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
-from roofreport.io.reliability import doubt, half_width
+from roofreport.io.reliability import doubt, doubts, half_width
 from roofreport.io.result import Case, State
 
 
@@ -26,15 +26,15 @@ class Ranking:
 
     @property
     def doubt(self) -> str:
-        """Doubts about the first two: "eager: noisy (ci 110 %); native: 3 samples"."""
-        first_two = zip(self.values[:2], self.cases[:2], strict=True)
-        return "; ".join(f"{value}: {why}" for value, case in first_two if (why := doubt(case)))
+        """Doubts about the first two: the order of two rows in doubt is that of what disturbed them."""
+        return doubts(dict(zip(self.values[:2], self.cases[:2], strict=True)))
 
     @property
-    def is_decided(self) -> bool:
-        """Whether the first two differ by more than their intervals."""
+    def unranked(self) -> str:
+        """Why the first two are in no order; empty where the first is the fastest."""
         best, second = (half_width(case) for case in self.cases[:2])
-        return 1 + best < self.lead * (1 - second)
+        overlap = "" if 1 + best < self.lead * (1 - second) else "their intervals overlap"
+        return self.doubt or overlap
 
 
 _Candidate = tuple[float, str, Case]  # a duration to rank by, the value of the axis, and the case
@@ -80,9 +80,9 @@ def precisions(cases: Iterable[Case]) -> list[Ranking]:
     return _rankings(candidates())
 
 
-def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float]:
-    """Case to the baseline's time over its own, where both were measured. `baseline` is, say, impl:eager; the value may
-    be in names or a default that they leave out.
+def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float | None]:
+    """Case to the baseline's time over its own, where both were measured; None where one of them is in doubt.
+    `baseline` is, say, impl:eager; the value may be in names or a default that they leave out.
 
     Raises UnusableInputError if no case has it.
     """
@@ -94,13 +94,13 @@ def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> di
     }
     if not value or not bases:
         raise UnusableInputError(f"--baseline={baseline}: no case has it (AXIS:VALUE, as impl:eager)")
-    found = {}
+    found: dict[str, float | None] = {}
     for name, case in cases.items():
         base = bases.get(case_name.without_axis(name, axis))
         if base is None or State.MEASURED is not case.state or State.MEASURED is not base.state:
             continue
         if case.seconds > 0 and case_name.value_of(name, axis, contract) is not None:
-            found[name] = base.seconds / case.seconds
+            found[name] = None if doubt(base) or doubt(case) else base.seconds / case.seconds
     return found
 
 
@@ -115,6 +115,7 @@ class ServingPoint:
     rate: float  # tokens per second of all sequences
     roof: float | None  # share of the roof next to it
     mbu: float | None  # bytes of weights and cache that a token has to read, over what memory gives in its time
+    doubt: str  # why its rows support no conclusion
 
     @property
     def power(self) -> float:
@@ -128,6 +129,11 @@ class ServingCurve:
 
     work: str  # the cases' name without the batch
     points: tuple[ServingPoint, ...]
+
+    @property
+    def doubt(self) -> str:
+        """The knee may be at any point whose figures are in doubt."""
+        return "; ".join(f"batch {point.batch}: {point.doubt}" for point in self.points if point.doubt)
 
     @property
     def knee(self) -> ServingPoint:
@@ -151,7 +157,7 @@ def _point(case: Case, contract: Contract) -> ServingPoint | None:
         return None
     if not (batch.isdecimal() and len(batch) < 10 and int(batch) > 0):
         return None
-    return ServingPoint(int(batch), latency, rate, known.get("roof"), known.get("mbu_measured"))
+    return ServingPoint(int(batch), latency, rate, known.get("roof"), known.get("mbu_measured"), doubt(case))
 
 
 def serving_curves(cases: Iterable[Case], contract: Contract) -> list[ServingCurve]:

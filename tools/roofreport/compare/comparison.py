@@ -119,12 +119,12 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
         return _exact(name, base_median, new_median, metric)
     logs = [[math.log(value) for value in side.values] for side in (base, new)]
     effect = math.log(new_median) - math.log(base_median)
-    if sorted(base.values) == sorted(new.values):
-        return Judgment(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
     doubts = [f"{label}: {side.doubt}" for label, side in (("base", base), ("new", new)) if side.doubt]
     if doubts:
         change = relative(effect)
         return Judgment(name, Verdict.AMBIGUOUS, change, base=base_median, new=new_median, note="; ".join(doubts))
+    if sorted(base.values) == sorted(new.values):
+        return Judgment(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
     half = half_width(logs[0], logs[1], turns)
     if min(map(len, logs)) == 1:
         # One process is in one of the states that its repetitions go through, and the next in another.

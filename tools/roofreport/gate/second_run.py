@@ -105,9 +105,9 @@ def _check_machine(result: Result, finding: Finding) -> None:
 
 def _by_abba(suspect: Suspect, judgment: Judgment | None) -> tuple[Finding, bool]:
     finding = suspect.finding
-    if judgment is None or math.isnan(judgment.effect):
+    if judgment is None or math.isnan(judgment.low):  # without an interval nothing is known
         why = judgment.note if judgment else "the programs do not have it"
-        return replace(finding, text=f"{finding.text}; not run again: {why}"), is_far(suspect)
+        return replace(finding, text=f"{finding.text}; the second run says nothing: {why}"), is_far(suspect)
     said = f"A B B A against the last good build: {judgment.verdict.value}, {units.percent(judgment.effect)}"
     text = f"{finding.text}; {said} ({judgment.interval()}, {judgment.note})"
     return _decided(finding, text, judgment.verdict in (Verdict.SLOWER, Verdict.FAILED))
@@ -121,9 +121,8 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
     finding, stands = suspect.finding, suspect.state
     logs = [log for result in results if (log := _steady_log(result, finding.series.case, stands, metric)) is not None]
     if not logs:
-        return replace(finding, text=f"{finding.text}; not run again: no process gave a figure that counts"), is_far(
-            suspect
-        )
+        text = f"{finding.text}; the second run says nothing: no process gave a figure that counts"
+        return replace(finding, text=text), is_far(suspect)
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
     text = f"{finding.text}; {len(logs)} more processes: {change}"
     return _decided(finding, text, median(logs) > repeat_limit(stands))

@@ -38,16 +38,22 @@ class ExportedCase:
         return case_name.dtype(self.case, packaged())
 
     def metrics(self) -> Iterator[tuple[Metric, float]]:
-        """The time and every counter that has a direction, but no flags: services divide one run's value by
-        another's.
+        """The time and every counter that has a direction, but no flags, nor what rows in doubt say of the time:
+        services divide one run's value by another's.
         """
         if self.seconds is None:
             return
         contract = packaged()
-        yield contract.time, self.seconds
+        if not self.reading.doubt:
+            yield contract.time, self.seconds
         for name, value in self.reading.counters.items():
             metric = contract.metric(name)
-            if metric is not None and metric.better is not Better.NEITHER and metric.unit != _FLAG:
+            if (
+                metric is not None
+                and not (metric.noisy and self.reading.doubt)
+                and metric.better is not Better.NEITHER
+                and metric.unit != _FLAG
+            ):
                 yield replace(metric, name=name), value
 
 
@@ -177,6 +183,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[ExportedCase], Any]], ...] = (
     ("state", "string", lambda row: row.reading.state.value),
     ("reason", "string", lambda row: row.reading.reason),
     ("noisy", "bool_", lambda row: row.reading.counters.get("noisy", 0.0) > 0),
+    ("doubt", "string", lambda row: row.reading.doubt),
     ("seconds", "float64", lambda row: row.seconds),
 )
 # Keep axes and counters apart from columns of the same name.

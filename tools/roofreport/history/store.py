@@ -36,6 +36,7 @@ from roofreport.history.records import (
 from roofreport.history.tables import sound
 from roofreport.history.upgrade import upgrade
 from roofreport.io.contract import TIME
+from roofreport.io.reliability import doubt_of_median
 from roofreport.io.result import State
 from roofreport.project_folder import REPORT
 from roofreport.text import inert
@@ -282,6 +283,8 @@ class Store:
             value = seconds if metric == TIME.name else counters.get(metric)
             # Earlier programs wrote no reason.
             reason, doubt = ("", reason or "noisy") if noisy else (reason, "")
+            if seconds is not None and not doubt:  # nor knew all of today's reasons
+                doubt = doubt_of_median(counters)
             reading = Reading(runs[place], value, states[state], reason, doubt, counters)
             groups.setdefault((case_id, reading.run.environment), []).append((place, reading))
         found: dict[Series, list[Reading]] = {}

@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from string import ascii_lowercase
 from typing import TypeVar
 
 from roofreport import units
@@ -27,10 +29,15 @@ class Cell:
     value: float | None = None  # as in a file for programs
     numeric: bool = True
     spans: bool = False  # continues over the empty cells to its right
+    is_note: bool = False  # of parts joined by "; ", which may be those of other rows
 
 
 def words(text: str, limit: int = LONGEST_NAME) -> Cell:
     return Cell(shortened(text, limit), numeric=False)
+
+
+def note(text: str) -> Cell:
+    return Cell(text, numeric=False, is_note=True)
 
 
 def spanning(text: str) -> Cell:
@@ -57,6 +64,35 @@ class Table:
         kept = [i for i in range(len(self.headers)) if any(row[i].text for row in self.rows)]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return Table(tuple(self.headers[i] for i in kept), rows, self.legend)
+
+
+_DETAIL = re.compile(r" \(ci [^)]*\)")  # what differs between notes of one kind
+
+
+def _marked(found: Table) -> Table:
+    """With a mark for each part of a note that several rows share, and one line for what the marks stand for."""
+    parts = [_DETAIL.sub("", part) for row in found.rows for cell in row if cell.is_note for part in _parts(cell)]
+    # "10 pairs" is a figure of its row.
+    shared = [part for part, count in Counter(parts).items() if count > 1 and not part[:1].isdigit()]
+    if not shared:
+        return found
+    marks = {part: f"[{mark}]" for part, mark in zip(shared, ascii_lowercase, strict=False)}
+
+    def shortened_note(cell: Cell) -> Cell:
+        shown = []
+        for part in _parts(cell):
+            mark = marks.get(_DETAIL.sub("", part))
+            shown.append(mark + "".join(_DETAIL.findall(part)) if mark else part)
+        return replace(cell, text="; ".join(shown)) if cell.is_note else cell
+
+    rows = tuple(tuple(map(shortened_note, row)) for row in found.rows)
+    return replace(
+        found, rows=rows, legend=("; ".join(f"{mark} {part}" for part, mark in marks.items()), *found.legend)
+    )
+
+
+def _parts(cell: Cell) -> list[str]:
+    return cell.text.split("; ") if cell.text else []
 
 
 Row = TypeVar("Row")
@@ -136,6 +172,7 @@ def _lines_of_columns(widths: Sequence[int], names: int, width: int) -> list[lis
 def terminal(table: Table, width: int | None = None) -> str:
     """Fits the terminal's width: rows that are longer continue on further lines."""
     width = columns() if width is None else width
+    table = _marked(table)
     numeric = _numeric_columns(table)
     widths = [
         max([len(header), *(len(row[i].text) for row in table.rows if not row[i].spans)])
@@ -177,6 +214,7 @@ def markdown(table: Table) -> str:
     def line(texts: list[str]) -> str:
         return "| " + " | ".join(texts) + " |"
 
+    table = _marked(table)
     numeric = _numeric_columns(table)
     lines = [
         line([markdown_text(header) for header in table.headers]),
@@ -210,6 +248,7 @@ def _latex_text(text: str) -> str:
 
 
 def latex(table: Table) -> str:
+    table = _marked(table)
     columns = "".join("r" if numeric else "l" for numeric in _numeric_columns(table))
     rows = [" & ".join(_latex_text(cell.text) for cell in row) + r" \\" for row in table.rows]
     head = " & ".join(map(_latex_text, table.headers)) + r" \\"

@@ -19,7 +19,7 @@ from roofreport.history.records import Reading, Run, Series
 from roofreport.io.contract import Metric
 from roofreport.io.result import Case, State
 from roofreport.render import formats
-from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, spanning, table, words
+from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, note, spanning, table, words
 from roofreport.render.judgment_table import cell, finite
 from roofreport.text import escaped, shortened
 
@@ -73,9 +73,11 @@ def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Tab
             value, change = spanning(_why_missing(one, reading)), Cell()
         else:
             value = Cell(units.spelled(reading.value, metric.unit), reading.value)
-            change = figure(reading.value / last - 1 if last else None, units.percent)
-            last = reading.value
-        rows.append((*(cell(reading.run) for _, cell in _RUN), value, change, words(reading.doubt, _SHORT)))
+            change = Cell()
+            if not metric.noisy or not reading.doubt:
+                change = figure(reading.value / last - 1 if last else None, units.percent)
+                last = reading.value
+        rows.append((*(cell(reading.run) for _, cell in _RUN), value, change, note(shortened(reading.doubt, _SHORT))))
     return Table((*(header for header, _ in _RUN), one.metric, "change", ""), tuple(rows))
 
 

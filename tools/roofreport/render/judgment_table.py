@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from roofreport import units
 from roofreport.io.contract import TIME, Metric
-from roofreport.render.formats import Cell, Column, Table, figure, table, words
+from roofreport.render.formats import Cell, Column, Table, figure, note, table, words
 from roofreport.stats.verdict import Judgment, Verdict
 
 
@@ -35,7 +35,7 @@ def build(judgments: Sequence[Judgment], metric: Metric = TIME) -> Table:
         ("change", lambda one: cell(one.effect, units.percent)),
         ("interval", lambda one: words(one.interval())),
         ("floor", lambda one: cell(one.floor, units.tenths)),
-        ("note", lambda one: Cell(one.note, numeric=False)),
+        ("note", lambda one: note(one.note)),
     ]
     return table(judgments, columns if any(one.note for one in judgments) else columns[:-1])
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from roofreport import units
-from roofreport.io.reliability import doubt, half_width
+from roofreport.io.reliability import IN_DOUBT, doubts, half_width
 from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
-from roofreport.render.formats import Column, Table, figure, table, words
+from roofreport.render.formats import Cell, Column, Table, figure, note, table, words
 from roofreport.stats.ranks import MOST_RANKS, Series
 
 
@@ -21,16 +21,22 @@ class _Row(NamedTuple):
     computation: float
     communication: float | None
     origin: str
+    is_in_doubt: bool = False
+
+    def of_series(self, value: float, shown: Callable[[float], str]) -> Cell:
+        """A figure over that of the smallest point."""
+        return Cell(IN_DOUBT) if self.is_in_doubt or self.series.points[0].doubt else figure(value, shown)
 
 
 def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
     rows = []
     for point in series.points:
-        why = doubt(point.case)
+        why = point.doubt
         communication = point.communication if point.ranks > 1 else None
         origin = f"measured; {why}" if why else "measured"
         width = half_width(point.case)
-        rows.append(_Row(series, point.ranks, point.seconds, width, point.computation, communication, origin))
+        times = (point.computation, communication)
+        rows.append(_Row(series, point.ranks, point.seconds, width, *times, origin, is_in_doubt=bool(why)))
     model = series.model
     for more in ranks:
         if model and series.points[-1].ranks < more <= model.reach:
@@ -42,6 +48,9 @@ def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
 def conclusion(series: Series) -> str:
     """A sentence."""
     model = series.model
+    in_doubt = doubts({f"{point.ranks} ranks": point.case for point in series.points})
+    if not model and in_doubt:
+        return f"{_title(series)}: no prediction: {in_doubt}"
     if not model:
         return f"{_title(series)}: no prediction without two numbers of ranks above 1, inside a node and beyond it"
     bound = f"from {model.bound_from} ranks on" if model.bound_from else f"never, up to {model.reach} ranks"
@@ -72,12 +81,12 @@ def scaling_table(found: Sequence[Series], ranks: Sequence[int]) -> Table:
         ("scaling", lambda row: words("strong" if row.series.is_strong else "weak")),
         ("ranks", lambda row: figure(row.ranks, str)),
         ("time", lambda row: figure(row.seconds, units.time)),
-        ("+-ci", lambda row: figure(row.interval, units.share)),
-        ("speed-up", lambda row: figure(row.series.speedup(row.ranks, row.seconds), units.times)),
-        ("efficiency", lambda row: figure(row.series.efficiency(row.ranks, row.seconds), units.share)),
+        ("+-ci", lambda row: figure(row.interval, units.half_width)),
+        ("speed-up", lambda row: row.of_series(row.series.speedup(row.ranks, row.seconds), units.times)),
+        ("efficiency", lambda row: row.of_series(row.series.efficiency(row.ranks, row.seconds), units.share)),
         ("computation", lambda row: figure(row.computation, units.time)),
         ("communication", lambda row: figure(row.communication, units.time)),
-        ("", lambda row: words(row.origin)),
+        ("", lambda row: note(row.origin)),
     ]
     legend = "predicted: each further rank has a processor and a link like those of the largest measured point"
     rows = [row for series in found for row in _rows(series, ranks)]

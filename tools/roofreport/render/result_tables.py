@@ -13,24 +13,31 @@ from roofreport.compare import axes
 from roofreport.compare.axes import Ranking
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
-from roofreport.io.reliability import doubt
+from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.formats import LONGEST_NAME, MOST_COLUMNS, Cell, Column, Table, figure, spanning, table, words
+from roofreport.render.formats import (
+    LONGEST_NAME,
+    MOST_COLUMNS,
+    Cell,
+    Column,
+    Table,
+    figure,
+    note,
+    spanning,
+    table,
+    words,
+)
 from roofreport.stats.growth import Series
 from roofreport.text import shortened
 
 
 def _unranked(ranking: Ranking) -> str:
     """Empty where the ranking stands."""
-    return "" if ranking.is_decided else f"no ranking: {ranking.doubt or 'their intervals overlap'}"
-
-
-def _caveat(ranking: Ranking) -> str:
-    return f" ({ranking.doubt})" if ranking.doubt else ""
+    return f"no ranking: {ranking.unranked}" if ranking.unranked else ""
 
 
 def _lead(winner: Ranking) -> str:
-    return f"{winner.lead:.2f}x {winner.values[1]}{_caveat(winner)}"
+    return f"{winner.lead:.2f}x {winner.values[1]}"
 
 
 def _left(case: Case) -> str:
@@ -48,7 +55,7 @@ def _best(winner: Ranking) -> str:
 
 def fastest(winner: Ranking) -> str:
     """One line, for the end of a table."""
-    if not winner.is_decided:
+    if winner.unranked:
         return f"fastest: {winner.work}: {_unranked(winner)}"
     return f"{_best(winner)}, {_lead(winner)}"
 
@@ -57,13 +64,13 @@ def _over_the_second(choice: Ranking, of: str = "") -> str:
     """The lead of the best precision, and the weights that it reads for that."""
     best, second = (case.counters["model_bytes"] for case in choice.cases[:2])
     share = f"at {best / second:.2f} of its bytes"
-    return f"{choice.lead:.2f}x {of}{choice.values[1]} {share}{_caveat(choice)}"
+    return f"{choice.lead:.2f}x {of}{choice.values[1]} {share}"
 
 
 def serve_in(choice: Ranking) -> str:
     """One line, for the end of a table."""
     title = f"precision to serve in: {choice.work}"
-    if not choice.is_decided:
+    if choice.unranked:
         return f"{title}: {_unranked(choice)}"
     rate = choice.cases[0].counters["tokens/s"]
     return f"{title}: {choice.values[0]}, {rate:.1f} tokens/s, {_over_the_second(choice)}"
@@ -108,22 +115,33 @@ def precision_table(choice: Ranking) -> Table:
     )
 
 
+_WIDEST_EXPONENT = 4.0  # which holds every growth that anyone expects
+
+
 def growth_line(series: Series) -> str:
     """The fitted exponent compared with the expected one, and a note on small points."""
     fit = series.fit
-    text = f"{series.axis}^{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})"
-    if series.expected is not None:
+    interval = f"({fit.low:.2f} to {fit.high:.2f})" if fit else ""
+    if fit is None:
+        text = f"no fit of {series.axis}"
+    elif fit.high - fit.low > _WIDEST_EXPONENT:
+        text = f"no exponent of {series.axis}: its interval is wide {interval}"
+    else:
+        text = f"{series.axis}^{fit.exponent:.2f} {interval}"
+    if fit and series.expected is not None:
         text += f", expected {series.axis}^{series.expected:g}"
     if series.overhead_below is not None:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
-    if doubtful := sum(bool(doubt(case)) for case in series.cases):
-        text += f"; {doubtful} of {len(series.cases)} points are noisy or have few samples"
+    if doubts := [why for case in series.cases if (why := doubt(case))]:
+        reasons = ", ".join(dict.fromkeys(doubts))
+        text += f"; {len(doubts)} of {len(series.cases)} points are in doubt and left out: {reasons}"
     return f"{shortened(f'{series.family}/{series.rest}', LONGEST_NAME)}: {shortened(text, LONGEST_NAME)}"
 
 
 NAME = "case"
 MEDIAN = "median"
 MEAN = "mean"
+INTERVAL = "ci"
 NOTES = "notes"  # why figures are in doubt
 _FIGURES = ("samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util")
 # Columns that most cases have; a column that no case has is left out.
@@ -134,11 +152,7 @@ _MILLISECOND = 1e-3
 
 def _notes(cases: Sequence[Case | None]) -> str:
     """ "noisy (ci 40 %), disturbed"; of several results "noisy; [2] 3 samples"."""
-    found = []
-    for number, case in enumerate(cases, 1):
-        if _is_measured(case):
-            disturbed = "disturbed" if case.counters.get("disturbed", 0.0) > 0 else ""
-            found.append((number, ", ".join(filter(None, (doubt(case), disturbed)))))
+    found = [(number, doubt(case)) for number, case in enumerate(cases, 1) if _is_measured(case)]
     return "; ".join(f"[{number}] {why}" if number > 1 else why for number, why in found if why)
 
 
@@ -154,11 +168,17 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
         scale, unit = (1.0, "ms") if mean >= 1 else (1e3, "µs")
         return Cell(f"{units.digits(mean * scale)} ± {units.digits(deviation * scale, 2)} {unit}", mean * _MILLISECOND)
     metric = contract.metric(column)
-    return figure(case.counters.get(column), lambda value: units.spelled(value, metric.unit if metric else ""))
+    unit = metric.unit if metric else ""
+    shown = units.half_width if column == INTERVAL else lambda value: units.spelled(value, unit)
+    return figure(case.counters.get(column), shown)
 
 
 def _missing(case: Case | None) -> Cell:
     return spanning("missing" if case is None else case.why_not)
+
+
+def _in_doubt() -> Cell:
+    return Cell(IN_DOUBT)
 
 
 def _is_measured(case: Case | None) -> TypeGuard[Case]:
@@ -211,18 +231,20 @@ def result_table(
                 cells.append(_missing(case))
                 explained = True
             elif column == NOTES:
-                cells.append(words(doubtful.get(name, "")))
+                cells.append(note(doubtful.get(name, "")))
             else:
                 cells.append(_cell(case, column, contract))
         if baseline:
-            cells.append(figure(speedups.get(name), units.times))
+            speedup = speedups.get(name)
+            cells.append(_in_doubt() if name in speedups and speedup is None else figure(speedup, units.times))
         for group in groups[1:]:
             other = group.get(name)
             if not _is_measured(other):
                 cells += [_missing(other), Cell()]
                 continue
-            ratio = case.seconds / other.seconds if _is_measured(case) else None
-            cells += [_cell(other, MEDIAN, contract), figure(ratio, units.times)]
+            over = figure(case.seconds / other.seconds if _is_measured(case) else None, units.times)
+            is_in_doubt = _is_measured(case) and (doubt(case) or doubt(other))
+            cells += [_cell(other, MEDIAN, contract), _in_doubt() if is_in_doubt else over]
         rows.append(tuple(cells))
     legend = [fastest(winner) for winner in axes.winners(base.values(), contract)]
     legend += [serve_in(choice) for choice in axes.precisions(base.values())]
@@ -316,7 +338,7 @@ def over_processes(results: Sequence[Result]) -> Table:
     cases = {name: [process[name] for process in processes if name in process] for name in names}
     medians = {name: merged(list(group)) for name, group in cases.items()}
     legend = [
-        f"{_best(winner)}; {_verdict(winner, processes)}{_caveat(winner)}"
+        fastest(winner) if winner.unranked else f"{_best(winner)}; {_verdict(winner, processes)}"
         for winner in axes.winners(medians.values(), results[0].contract)
     ]
     rows = [_Spread(name, cases[name]) for name in names]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from roofreport import units
 from roofreport.io import case_name
+from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State
 from roofreport.render.chart import LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, color, spanning
 from roofreport.text import shortened
@@ -101,11 +102,6 @@ def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
     return {dtype: SHAPES[i % len(SHAPES)] for i, dtype in enumerate(dtypes)}
 
 
-def doubts(case: Case) -> list[str]:
-    """Reasons to distrust the case's figures: "noisy", "disturbed"."""
-    return [name for name in ("noisy", "disturbed", "throttled") if case.counters.get(name, 0.0) > 0]
-
-
 def is_plotted(case: Case) -> bool:
     """Work without arithmetic, or without traffic, cannot be drawn on these axes."""
     if case.state is not State.MEASURED or not (case.flops > 0 and case.bytes > 0 and case.seconds > 0):
@@ -150,8 +146,8 @@ def chart(result: Result) -> Chart:
         label = f"{case.name}\n{units.quantity(rate, 'FLOP/s')}, {units.digits(intensity)} FLOP/byte"
         if roof is not None:
             label += f", {100 * roof:.0f} % of its roof"
-        doubtful = doubts(case)
-        label += f"\n{', '.join(doubtful)}" if doubtful else ""
+        doubtful = doubt(case)
+        label += f"\n{doubtful}" if doubtful else ""
         shape = shapes[case_name.axes(case.name).get(case_name.DTYPE, "")]
         marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index, bool(doubtful)))
     measured = measured_roofs(result)
@@ -171,7 +167,7 @@ def chart(result: Result) -> Chart:
     keys = [Key(shortened(family, 40), color, family=family) for family, color in colors.items() if family in drawn]
     keys += [Key(shortened(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
     if any(mark.doubtful for mark in marks):
-        keys.append(Key("noisy or disturbed", "#7f7f7f", doubtful=True))
+        keys.append(Key(IN_DOUBT, "#7f7f7f", doubtful=True))
     return Chart(
         title=f"Roofline of {shortened(result.context.get('device', result.host), 60)}",
         x_label="arithmetic intensity (FLOP/byte)",

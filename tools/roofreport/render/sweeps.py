@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import NamedTuple
 
 from roofreport import units
 from roofreport.compare.axes import ServingCurve, ServingPoint
+from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case
 from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import Cell, Column, Table, figure, named_like, ratio, table, words
@@ -29,8 +30,13 @@ class _SweepPoint(NamedTuple):
     case: Case
 
     def growth_of(self, counter: str) -> Cell:
-        """From the smallest point of the sweep."""
-        return ratio(self.case.counters.get(counter), self.series.cases[0].counters.get(counter))
+        return self.over_first(lambda case: case.counters.get(counter))
+
+    def over_first(self, value: Callable[[Case], float | None]) -> Cell:
+        """Times that of the smallest point of the sweep."""
+        first = self.series.cases[0]
+        is_in_doubt = doubt(self.case) or doubt(first)
+        return Cell(IN_DOUBT) if is_in_doubt else ratio(value(self.case), value(first))
 
     @property
     def expected(self) -> float | None:
@@ -49,7 +55,7 @@ def sweep_table(found: Sequence[Series]) -> Table:
         ("value", lambda point: figure(point.size, "{:g}".format)),
         ("x value", lambda point: ratio(point.size, point.series.sizes[0])),
         ("time", lambda point: figure(point.case.seconds, units.time)),
-        ("x time", lambda point: ratio(point.case.seconds, point.series.cases[0].seconds)),
+        ("x time", lambda point: point.over_first(lambda case: case.seconds)),
         *((f"x {phase}", methodcaller("growth_of", phase + _MEDIAN)) for phase in phases),
         ("expected", lambda point: ratio(point.expected, 1)),
     ]
@@ -70,17 +76,19 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
             color, shape = COLORS[i % len(COLORS)], SHAPES[i % len(SHAPES)]
             first, last = series.sizes[0], series.sizes[-1]
             fit = series.fit
-            lines.append(Line(tuple((x, fit.seconds(x)) for x in (first, last)), color=color))
+            if fit is not None:
+                lines.append(Line(tuple((x, fit.seconds(x)) for x in (first, last)), color=color))
             if series.expected is not None:
                 end = series.seconds[-1]
                 start = growth.power(math.log(end) + series.expected * math.log(first / last))
                 lines.append(Line(((first, start), (last, end)), dashed=True, color=color))
-            marks += [
-                Mark(x, y, f"{axis}={x:g}: {units.time(y)}", color, shape)
-                for x, y in zip(series.sizes, series.seconds, strict=True)
-            ]
+            for x, case in zip(series.sizes, series.cases, strict=True):
+                why = doubt(case)
+                label = f"{axis}={x:g}: {units.time(case.seconds)}{', ' if why else ''}{why}"
+                marks.append(Mark(x, case.seconds, label, color, shape, doubtful=bool(why)))
+            exponent = f"{axis}^{fit.exponent:.2f}" if fit else f"no fit of {axis}"
             expected = "" if series.expected is None else f", expected {series.expected:g}"
-            keys.append(Key(f"{shortened(series.rest, 60)}: {axis}^{fit.exponent:.2f}{expected}", color, shape))
+            keys.append(Key(f"{shortened(series.rest, 60)}: {exponent}{expected}", color, shape))
         drawn.append(
             around(
                 marks,
@@ -98,6 +106,8 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
 
 def knee(curve: ServingCurve) -> str:
     """A sentence."""
+    if curve.doubt:
+        return f"{curve.work}: no knee: {curve.doubt}"
     point = curve.knee
     found = f"batch {point.batch}, {units.digits(point.rate)} tokens/s at {units.time(point.latency)} a token"
     if not curve.is_knee_inside:
@@ -115,20 +125,26 @@ def serving_table(curves: Sequence[ServingCurve]) -> Table:
         ("tokens/s", lambda row: figure(row[1].rate, units.digits)),
         ("roof", lambda row: figure(row[1].roof, units.share)),
         ("mbu_measured", lambda row: figure(row[1].mbu, units.share)),
-        ("power", lambda row: figure(row[1].power / row[0].points[0].power, units.times)),
+        ("power", lambda row: _power(*row)),
         ("", lambda row: words("knee" if _is_knee(*row) else "")),
     ]
     legend = "power: tokens/s over latency, times that of the first batch; it is largest at the knee"
     return table(rows, columns, [legend, *map(knee, curves)]).without_empty_columns()
 
 
+def _power(curve: ServingCurve, point: ServingPoint) -> Cell:
+    first = curve.points[0]
+    return Cell(IN_DOUBT) if point.doubt or first.doubt else figure(point.power / first.power, units.times)
+
+
 def _is_knee(curve: ServingCurve, point: ServingPoint) -> bool:
-    return point is curve.knee and curve.is_knee_inside
+    return not curve.doubt and point is curve.knee and curve.is_knee_inside
 
 
 def _label(point: ServingPoint) -> str:
     shares = ((point.roof, "roof"), (point.mbu, "MBU"))
     said = [f"{name} {units.share(share)}" for share, name in shares if share is not None]
+    said += [point.doubt] if point.doubt else []
     return ", ".join([f"batch {point.batch}", f"{units.digits(point.rate)} tokens/s", units.time(point.latency), *said])
 
 
@@ -146,7 +162,8 @@ def serving_chart(curves: Sequence[ServingCurve]) -> Chart:
         style = color(i), SHAPES[i % len(SHAPES)]
         for point in curve.points:
             caption = _caption(point, _is_knee(curve, point))
-            marks.append(Mark(point.latency, point.rate, _label(point), *style, caption=caption))
+            doubtful = bool(point.doubt)
+            marks.append(Mark(point.latency, point.rate, _label(point), *style, doubtful=doubtful, caption=caption))
         lines.append(Line(tuple((point.latency, point.rate) for point in curve.points), color=style[0]))
         keys.append(Key(shortened(curve.work, 100), *style))
     return around(

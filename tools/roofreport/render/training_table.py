@@ -15,6 +15,7 @@ from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import Contract
+from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, named_like, ratio, table, words
 from roofreport.stats.growth import slope
@@ -120,12 +121,16 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
 
     def backward_over_forward(case: Case) -> Cell:
         forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
-        return figure(backward / forward if forward and backward else None, "{:.2f}".format)
+        over = figure(backward / forward if forward and backward else None, "{:.2f}".format)
+        return Cell(IN_DOUBT) if over.text and doubt(case) else over
 
     def gain(case: Case) -> Cell:
         single = measured.get(case_name.with_axis(case.name, case_name.DTYPE, _SINGLE))
         is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
-        return figure(single.seconds / case.seconds if single and is_half else None, units.times)
+        if not single or not is_half:
+            return Cell()
+        is_in_doubt = doubt(single) or doubt(case)
+        return Cell(IN_DOUBT) if is_in_doubt else figure(single.seconds / case.seconds, units.times)
 
     def first_step(case: Case) -> Cell:
         milliseconds = case.counters.get(_FIRST_STEP)
@@ -163,6 +168,8 @@ def _growth(case: Case, smaller: Case | None) -> Cell:
     # Growth needs valid sizes, and two whose logarithms differ.
     if not 0 < sizes[0] < sizes[1] or math.log(sizes[0]) == math.log(sizes[1]):
         return Cell()
+    if doubt(smaller) or doubt(case):
+        return Cell(IN_DOUBT)
     return figure(slope(sizes[0], smaller.seconds, sizes[1], case.seconds), "{:.2f}".format)
 
 
@@ -173,8 +180,12 @@ class _Size(NamedTuple):
     smallest: Case
     smaller: Case | None
 
+    def over_smallest(self, value: float | None, base: float | None) -> Cell:
+        is_in_doubt = doubt(self.case) or doubt(self.smallest)
+        return Cell(IN_DOUBT) if is_in_doubt else ratio(value, base)
+
     def growth_of(self, counter: str) -> Cell:
-        return ratio(self.case.counters.get(counter), self.smallest.counters.get(counter))
+        return self.over_smallest(self.case.counters.get(counter), self.smallest.counters.get(counter))
 
 
 def _parameters(row: _Size, component: str) -> Cell:
@@ -212,7 +223,7 @@ def parameters(result: Result) -> Table:
         *named,
         *counts,
         ("time", lambda row: figure(row.case.seconds, units.time)),
-        ("x time", lambda row: ratio(row.case.seconds, row.smallest.seconds)),
+        ("x time", lambda row: row.over_smallest(row.case.seconds, row.smallest.seconds)),
         *((f"x {phase}", methodcaller("growth_of", phase + _MEAN)) for phase in named_like(measured, _MEAN)),
         ("growth", lambda row: _growth(row.case, row.smaller)),
     ]

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from roofreport.io import case_name
 from roofreport.io.contract import Contract
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, State
 
 FEWEST_POINTS = 3
@@ -42,7 +43,7 @@ class Series:
     rest: str  # the values of the other axes
     sizes: tuple[float, ...]
     cases: tuple[Case, ...]  # one per size
-    fit: Fit
+    fit: Fit | None  # of the points that are not in doubt; None: too few
     expected: float | None = None
 
     @property
@@ -53,14 +54,18 @@ class Series:
     def overhead_below(self) -> float | None:
         """Up to this size the time grows less than half as fast as expected; None: no such size, or no expectation."""
         found = None
-        if self.expected is None:
+        if self.expected is None or self.fit is None:
             return None
-        points = list(zip(self.sizes, self.seconds, strict=True))
+        points = [(size, case.seconds) for size, case in _trusted(self.sizes, self.cases)]
         for (size, time), (next_size, next_time) in pairwise(points):
             if slope(size, time, next_size, next_time) >= self.expected / 2:
                 break
             found = size
         return found
+
+
+def _trusted(sizes: Sequence[float], cases: Sequence[Case]) -> list[tuple[float, Case]]:
+    return [(size, case) for size, case in zip(sizes, cases, strict=True) if not doubt(case)]
 
 
 def power(logarithm: float) -> float:
@@ -132,6 +137,8 @@ def find(cases: Sequence[Case], contract: Contract, wanted: Sequence[str] = ()) 
         sizes, members = zip(*points, strict=True)
         known = contract.families.get(family)
         expected = known.growth.get(axis) if known else None
-        fit = fit_power(sizes, [case.seconds for case in members])
+        trusted = _trusted(sizes, members)
+        enough = len(trusted) >= FEWEST_POINTS
+        fit = fit_power([size for size, _ in trusted], [case.seconds for _, case in trusted]) if enough else None
         found.append(Series(family, axis, rest, sizes, members, fit, expected))
     return found

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from roofreport.io import case_name
 from roofreport.io.contract import Contract
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, State
 
 MOST_RANKS = 1_000_000
@@ -33,6 +34,10 @@ class RanksPoint:
     @property
     def communication(self) -> float:
         return self.case.counters["communication_ms"] / 1e3
+
+    @property
+    def doubt(self) -> str:
+        return doubt(self.case)
 
     @property
     def hidden(self) -> float:
@@ -97,7 +102,7 @@ class Series:
     name: str
     is_strong: bool
     points: tuple[RanksPoint, ...]  # from few ranks to many
-    model: Model | None  # None: too few points of several ranks
+    model: Model | None  # of the points that are not in doubt; None: too few of several ranks
     # Errors of each point of several ranks, by a model fitted without it; empty if a point is indispensable.
     errors: tuple[float, ...]
 
@@ -164,7 +169,7 @@ def find(cases: Sequence[Case], contract: Contract, node: int = MOST_RANKS) -> l
     for (name, is_strong), members in groups.items():
         points = tuple(RanksPoint(ranks, members[ranks]) for ranks in sorted(members))
         if len(points) > 1:
-            several = [point for point in points if point.ranks > 1]
+            several = [point for point in points if point.ranks > 1 and not point.doubt]
             errors = _errors(several, is_strong, node)
             found.append(Series(name, is_strong, points, _fit(several, is_strong, node), errors))
     return found

@@ -137,6 +137,7 @@ class Trial:
     new: list[float] = field(default_factory=list)
     p_values: list[float] = field(default_factory=list)  # one per look
     fractions: list[float] = field(default_factory=list)  # of the budget, one per look
+    doubt: str = ""  # why its processes support no verdict
     verdict: Verdict | None = None  # None: open
 
     @property
@@ -163,14 +164,17 @@ class Trial:
         if self.pairs < 2:
             return Judgment(self.name, verdict)
         found = shift(self.differences(), CONFIDENCE)
+        medians = math.exp(median(self.base)), math.exp(median(self.new))
+        if self.verdict is None and self.doubt:
+            effect = relative(found.estimate)
+            return Judgment(self.name, verdict, effect, base=medians[0], new=medians[1], note=self.doubt)
         return Judgment(
             self.name,
             verdict,
             relative(found.estimate),
             relative(found.low),
             relative(found.high),
-            math.exp(median(self.base)),
-            math.exp(median(self.new)),
+            *medians,
             f"{self.pairs} pairs",
             relative(self.floor()),
         )
@@ -186,7 +190,7 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
     known = [trial for trial in trials if trial.p_values]
     repeated = [repeated_p_value(trial.p_values, spending_weights(trial.fractions, SPENDING_POWER)) for trial in known]
     for trial, p, q in zip(known, repeated, false_discovery_control(repeated), strict=True):
-        if trial.verdict is not None:
+        if trial.verdict is not None or trial.doubt:
             continue
         effect = shift(trial.differences(), CONFIDENCE)
         if p <= ALPHA and q <= FALSE_DISCOVERY and abs(effect.estimate) >= trial.floor():

@@ -49,7 +49,7 @@ findings:
   DRIFT      its level has changed for the worse, nights ago     (exit status 1)
   FAILED     the case failed                                     (exit status 1)
   VANISHED   measured before, not in this night, not accepted    (exit status 1)
-  AMBIGUOUS  its rows are noisy, throttled, interrupted or of few samples
+  AMBIGUOUS  its rows are in doubt: noisy, disturbed, interrupted, …
   FASTER     better than its fence, or than every level before
   NEW        the first night of its series: a new case, machine or toolchain
 
