@@ -86,6 +86,7 @@ SMALLER = (
     (r"^tools/report (abba|spread --run)", "--flag=--axis=softmax.rows=64"),
     (r"^tools/report spread --run", "--flag=--benchmark_min_time=3x"),
     (r"^tools/error_rate simulate", "--pools=2"),
+    (r"^tools/error_rate sides", "--comparisons=1"),
     (r"^tools/nsys .*train_step", f"{TINY_STEP} --roofs=off"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.

@@ -18,6 +18,8 @@ from builders import COPY, GEMV, MATMUL
 from reports import Report
 from roofreport.compare import command
 from roofreport.errors import UnusableInputError
+from roofreport.gate.second_run import stays
+from roofreport.gate.series_state import NOT_AT_ALL, Fence, SeriesState
 from roofreport.gate.verdicts import judge
 from roofreport.history.store import Store, open_store
 
@@ -394,3 +396,11 @@ def test_json(store: Path, tmp_path: Path, report: Report) -> None:
     (found,) = night["found"]
     assert (found["kind"], found["case"], night["cases"]) == ("slower", GEMV, 3)
     assert found["effect"] == pytest.approx(0.2, abs=0.05)
+
+
+def test_a_second_run_in_two_states_confirms_nothing() -> None:
+    stands = SeriesState(0.0, [], 0.0, None, None, 0.0, Fence(0.0, 0.03, 0.05), 0.65, NOT_AT_ALL)
+    fast, slow = 0.001, math.log(200 / 104)
+    assert stays([slow, slow + 0.01, slow - 0.01, slow, slow], stands)
+    assert not stays([slow, fast, slow + 0.01, fast + 0.001, slow - 0.01], stands)
+    assert stays([0.05, 0.06, 0.055, 0.052, 0.4], stands), "the faster ones are slow, too"

@@ -42,7 +42,7 @@ def test_exact_growth(tmp_path: Path, report: Report) -> None:
         ("matmul", "n", "impl:eager/dtype:fp32"),
         ("matmul", "n", "impl:eager/dtype:bf16"),
     ]
-    assert found[0].fit.exponent == pytest.approx(3.0)
+    assert found[0].fit is not None and found[0].fit.exponent == pytest.approx(3.0)
     assert found[0].overhead_below is None
     assert "n^3.00 (3.00 to 3.00), expected n^3" in report("scaling", path)
 

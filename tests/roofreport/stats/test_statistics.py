@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofreport.stats import sequential, verdict
+from roofreport.stats import processes, sequential, verdict
 from roofreport.stats.sequential import repeated_p_value, spending_weights
 from scipy import stats
 
@@ -94,3 +94,20 @@ def test_two_states_are_found_whatever_their_shares() -> None:
 @pytest.mark.parametrize("values", [[100, 110, 121, 133, 146], [100, 101, 102, 104, 108], [1, 1, 1, 1], [1, 2, 2], []])
 def test_scatter_is_not_a_split(values: list[float]) -> None:
     assert verdict.find_split(values) is None
+
+
+@pytest.mark.parametrize("sides", [(3, 3), (4, 4), (5, 5), (6, 6), (5, 9), (16, 12)])
+def test_the_interval_by_ranks_is_exact(sides: tuple[int, int]) -> None:
+    """The differences that it cuts off are as many as the test of Mann and Whitney calls."""
+    base, new = sides
+    low = np.arange(base, dtype=float)
+    cut = processes.rank_cut(base, new)
+
+    def p_of(pairs: int) -> float:
+        """With so many pairs in the other order."""
+        steps = [min(base, max(0, pairs - base * i)) for i in range(new)]
+        after = [base - 0.5 - step for step in steps]
+        found: float = stats.mannwhitneyu(low, np.array(after) + 1e-9 * np.arange(new), method="exact").pvalue
+        return found
+
+    assert (p_of(cut - 1) if cut else 0.0) <= 0.01 < p_of(cut)

@@ -5,14 +5,16 @@ baseline, throughput against batch, and the pairs that abba --match compares.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
-from roofreport.io.contract import IMPLEMENTATION, Contract
+from roofreport.io.contract import IMPLEMENTATION, TIME, Contract
 from roofreport.io.reliability import doubt, doubts, half_width
 from roofreport.io.result import Case, State
+from roofreport.stats.processes import mixed
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Ranking:
     values: tuple[str, ...]  # of the axis
     cases: tuple[Case, ...]
     lead: float  # the speed of the first over that of the second
+    metric: str = TIME.name  # what they are ranked by
 
     @property
     def doubt(self) -> str:
@@ -34,13 +37,16 @@ class Ranking:
         """Why the first two are in no order; empty where the first is the fastest."""
         best, second = (half_width(case) for case in self.cases[:2])
         overlap = "" if 1 + best < self.lead * (1 - second) else "their intervals overlap"
+        sides = [[case.value(self.metric) or 0.0 for case in one.processes] for one in self.cases[:2]]
+        if all(len(side) > 1 and min(side) > 0 for side in sides):
+            overlap = mixed(*([math.log(value) for value in side] for side in sides))
         return self.doubt or overlap
 
 
 _Candidate = tuple[float, str, Case]  # a duration to rank by, the value of the axis, and the case
 
 
-def _rankings(candidates: Iterable[tuple[str, _Candidate]]) -> list[Ranking]:
+def _rankings(candidates: Iterable[tuple[str, _Candidate]], metric: str = TIME.name) -> list[Ranking]:
     """Ranks the candidates for each work."""
     groups: dict[str, list[_Candidate]] = {}
     for work, candidate in candidates:
@@ -49,7 +55,7 @@ def _rankings(candidates: Iterable[tuple[str, _Candidate]]) -> list[Ranking]:
     for work, group in groups.items():
         if len(group) > 1:
             durations, values, cases = zip(*sorted(group, key=lambda candidate: candidate[0]), strict=True)
-            rankings.append(Ranking(work, values, cases, durations[1] / durations[0]))
+            rankings.append(Ranking(work, values, cases, durations[1] / durations[0], metric))
     return rankings
 
 
@@ -77,7 +83,7 @@ def precisions(cases: Iterable[Case]) -> list[Ranking]:
                 work = case_name.without_axis(case.name, case_name.PRECISION)
                 yield work, (1 / case.counters["tokens/s"], precision, case)
 
-    return _rankings(candidates())
+    return _rankings(candidates(), "tokens/s")
 
 
 def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float | None]:

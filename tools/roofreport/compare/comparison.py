@@ -2,11 +2,9 @@
 """Compares existing results, case by case.
 
 The sample is the process: repetitions inside one process share its memory layout and its minute, so that they carry no
-information about the next process. With few processes per side their scatter cannot be estimated from them alone, so it
-is shrunk towards the typical scatter of processes on a shared machine, as in moderated t-tests (Smyth, Statistical
-Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by the hour as
-well, which no number of processes averages away. Rows that call themselves noisy, or that have too few samples, show
-what else ran at their time rather than the program: they get no verdict.
+information about the next process. What their difference is worth, roofreport.stats.processes says. Rows that call
+themselves noisy, or that have too few samples, show what else ran at their time rather than the program: they get no
+verdict.
 """
 
 from __future__ import annotations
@@ -15,20 +13,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 
+from roofreport.compare.machine_noise import NOTHING, Known
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State, merged
+from roofreport.stats.processes import Noise, difference
 from roofreport.stats.verdict import Judgment, Split, Verdict, find_split, relative
 
-CONFIDENCE = 0.99
-# Scatter of a case's median between processes, as a standard deviation of logarithms, and how many degrees of freedom
-# of observation that knowledge is worth. On a busy two-core machine, 15 % of pairs of processes differ by above 5 %.
-PROCESS_DEVIATION = 0.04
-PROCESS_FREEDOM = 8
-# The same between two stretches of time.
-SESSION_DEVIATION = 0.03
 # The change minus the roof's own change has to be at least this share of the floor.
 UNEXPLAINED_SHARE = 0.5
 
@@ -39,8 +32,7 @@ class Side:
 
     values: list[float]
     roof_seconds: list[float]  # time allowed by the roof next to the case, up to a constant factor; empty if unknown
-    within: float = 0.0  # the widest range of the repetitions of a process, in logarithms
-    split: Split | None = None  # of those repetitions
+    split: Split | None = None  # of the repetitions of a process
     doubt: str = ""  # why they support no verdict
 
 
@@ -62,28 +54,9 @@ def _side(processes: Sequence[Sequence[Case]], metric: str) -> Side:
     cases = [merged(list(repetitions)) for repetitions in processes]
     roofs = [seconds for case in cases if (seconds := _roof_seconds(case)) is not None]
     repetitions = [values for one in processes if len(values := _values(one, metric)) > 1 and min(values) > 0]
-    within = max((math.log(max(values) / min(values)) for values in repetitions), default=0.0)
     found = next((found for values in repetitions if (found := find_split(values))), None)
     why = doubt(merged(cases))
-    return Side(_values(cases, metric), roofs if len(roofs) == len(cases) else [], within, found, why)
-
-
-def _squares(values: Sequence[float]) -> float:
-    mean = fmean(values)
-    return sum((value - mean) ** 2 for value in values)
-
-
-def half_width(base: Sequence[float], new: Sequence[float], in_turns: bool) -> float:
-    """Half the width of the confidence interval of the difference of two sides, given as logarithms."""
-    freedom = len(base) + len(new) - 2
-    pooled = PROCESS_FREEDOM * PROCESS_DEVIATION**2 + _squares(base) + _squares(new)
-    variance = pooled / (PROCESS_FREEDOM + freedom) * (1 / len(base) + 1 / len(new))
-    if not in_turns:
-        variance += 2 * SESSION_DEVIATION**2
-    # SciPy takes a quarter of a second to import: it is imported on use.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(PROCESS_FREEDOM + freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+    return Side(_values(cases, metric), roofs if len(roofs) == len(cases) else [], found, why)
 
 
 def in_turns(base: Sequence[Result], new: Sequence[Result]) -> bool:
@@ -113,40 +86,41 @@ def _exact(name: str, base: float, new: float, metric: Metric) -> Judgment:
     return Judgment(name, verdict, change, change, change, base, new, floor=metric.practical)
 
 
-def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Judgment:
+def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool, noise: Noise, cases: int) -> Judgment:
     base_median, new_median = median(base.values), median(new.values)
     if not metric.noisy or min(base.values + new.values) <= 0:
         return _exact(name, base_median, new_median, metric)
     logs = [[math.log(value) for value in side.values] for side in (base, new)]
-    effect = math.log(new_median) - math.log(base_median)
+    found = difference(logs[0], logs[1], noise, turns, cases)
+    effect = found.effect
     doubts = [f"{label}: {side.doubt}" for label, side in (("base", base), ("new", new)) if side.doubt]
     if doubts:
         change = relative(effect)
         return Judgment(name, Verdict.AMBIGUOUS, change, base=base_median, new=new_median, note="; ".join(doubts))
     if sorted(base.values) == sorted(new.values):
         return Judgment(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
-    half = half_width(logs[0], logs[1], turns)
-    if min(map(len, logs)) == 1:
-        # One process is in one of the states that its repetitions go through, and the next in another.
-        half = math.hypot(half, base.within, new.within)
-    floor = max(half, math.log1p(metric.practical))
+    floor = max(found.floor, math.log1p(metric.practical))
     apart = [f"{side} repetitions split: {s.split.text()}" for side, s in (("base", base), ("new", new)) if s.split]
     note = "; ".join(apart if metric is TIME else [])
     verdict = Verdict.AMBIGUOUS
-    if abs(effect) > floor:
+    resolved = floor if floor <= math.log1p(2 * metric.practical) else math.log1p(metric.practical)
+    is_same = abs(effect) <= resolved
+    if found.split or (found.doubt and not is_same):
+        note = "; ".join(filter(None, [found.doubt, note]))
+    elif abs(effect) > floor:
         remaining = effect - _explained(effect, base, new)
         if abs(remaining) >= UNEXPLAINED_SHARE * floor:
             verdict = Verdict.SLOWER if metric.worse(effect) else Verdict.FASTER
         else:
             note = "; ".join(filter(None, ["the machine's own roof next to the case moved as much", note]))
-    elif abs(effect) <= math.log1p(metric.practical) or half <= math.log1p(2 * metric.practical):
+    elif is_same:
         verdict = Verdict.SAME
     return Judgment(
         name,
         verdict,
         relative(effect),
-        relative(effect - half),
-        relative(effect + half),
+        relative(found.low),
+        relative(found.high),
         base_median,
         new_median,
         note,
@@ -188,12 +162,16 @@ def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
     return [repetitions for repetitions in whole if repetitions] or found
 
 
-def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgment]:
+def compare(
+    base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME, known: Known = NOTHING
+) -> list[Judgment]:
     """One judgment per case, in the order of the base, then of the new cases."""
+    base, new = (sorted(side, key=lambda result: result.date) for side in (base, new))
     groups = _by_process(base), _by_process(new)
     turns = in_turns(base, new)
     judgments = []
-    for name in dict.fromkeys([*groups[0], *groups[1]]):
+    names = dict.fromkeys([*groups[0], *groups[1]])
+    for name in names:
         cases = [group.get(name, []) for group in groups]
         whole = [merged([merged(repetitions) for repetitions in side]) if side else None for side in cases]
         judgment = _absent(name, whole[0], whole[1])
@@ -205,6 +183,6 @@ def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME
             if lacking:
                 judgment = Judgment(name, Verdict.MISSING, note=f"{lacking[0]}: no {metric.name}")
             else:
-                judgment = _judge(name, sides[0], sides[1], metric, turns)
+                judgment = _judge(name, sides[0], sides[1], metric, turns, known.of(name), len(names))
         judgments.append(judgment)
     return judgments

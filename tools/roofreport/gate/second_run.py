@@ -25,7 +25,7 @@ from roofreport.io.contract import Metric
 from roofreport.io.load import load
 from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State
-from roofreport.stats.verdict import Judgment, Verdict
+from roofreport.stats.verdict import Judgment, Verdict, find_split
 
 PROCESSES = 5  # of the present program, where an older one to compare it with is missing
 ASKED = ("slower", "drift")
@@ -125,7 +125,16 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
         return replace(finding, text=text), is_far(suspect)
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
     text = f"{finding.text}; {len(logs)} more processes: {change}"
-    return _decided(finding, text, median(logs) > repeat_limit(stands))
+    return _decided(finding, text, stays(logs, stands))
+
+
+def stays(logs: Sequence[float], stands: SeriesState) -> bool:
+    """Whether further processes are as slow. Not where some of them are in a state that is not."""
+    limit = repeat_limit(stands)
+    split = find_split([math.exp(log - logs[0]) for log in logs])
+    if split is not None and math.log(median(split.fast)) + logs[0] <= limit:
+        return False
+    return median(logs) > limit
 
 
 def repeat_limit(stands: SeriesState) -> float:

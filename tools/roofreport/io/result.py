@@ -36,6 +36,7 @@ class Case:
     counters: dict[str, float] = field(default_factory=dict)
     samples: Sequence[float] = ()  # seconds, of a journal
     repetitions: Sequence[Case] = ()  # those that merged() made it of
+    processes: Sequence[Case] = ()  # those that over_processes() made it of
 
     def value(self, metric: str) -> float | None:
         """The value of "time" (seconds) or of a counter; None if the case lacks it."""
@@ -150,6 +151,11 @@ def merged(repetitions: Sequence[Case]) -> Case:
         counters={key: median(c.counters[key] for c in chosen) for key in first.counters if key in common},
         repetitions=[row for case in chosen for row in case.repetitions or [case]],
     )
+
+
+def over_processes(processes: Sequence[Case]) -> Case:
+    """One case for its processes, each of which counts the same."""
+    return replace(merged(processes), processes=[case for case in processes if case.state is State.MEASURED])
 
 
 # The facts of a context that are the hardware, and those that are settings.

@@ -14,7 +14,8 @@ from roofreport.compare.axes import Ranking
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.reliability import IN_DOUBT, doubt
-from roofreport.io.result import Case, Result, State, merged
+from roofreport.io.result import Case, Result, State
+from roofreport.io.result import over_processes as over_all
 from roofreport.render.formats import (
     LONGEST_NAME,
     MOST_COLUMNS,
@@ -336,7 +337,7 @@ def over_processes(results: Sequence[Result]) -> Table:
     processes = [result.merged() for result in results]
     names = list(dict.fromkeys(name for process in processes for name in process))
     cases = {name: [process[name] for process in processes if name in process] for name in names}
-    medians = {name: merged(list(group)) for name, group in cases.items()}
+    medians = {name: over_all(group) for name, group in cases.items()}
     legend = [
         fastest(winner) if winner.unranked else f"{_best(winner)}; {_verdict(winner, processes)}"
         for winner in axes.winners(medians.values(), results[0].contract)

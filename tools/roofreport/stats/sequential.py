@@ -113,7 +113,7 @@ MIN_PAIRS = 10
 LOOKS = (0.25, 0.5, 0.75, 1.0)  # fractions of the budget
 SPENDING_POWER = 2.0
 ALPHA = 0.01
-FALSE_DISCOVERY = 0.05
+FALSE_DISCOVERY = 0.01
 CONFIDENCE = 0.95
 EQUIVALENCE = 0.02
 # The floor is this many standard errors of a comparison of a side with itself.

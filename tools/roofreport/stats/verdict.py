@@ -52,7 +52,7 @@ class Judgment:
 
 def relative(logarithm: float) -> float:
     """The relative change that corresponds to a difference of logarithms."""
-    return math.expm1(logarithm) if logarithm < 700 else math.inf
+    return math.inf if logarithm >= 700 else math.expm1(logarithm)
 
 
 # Whether times fall into two groups with nothing between them, as where a program is in one of two states.

@@ -244,6 +244,7 @@ TARGETS = {0.0: 0.01, 0.03: 0.60, 0.05: 0.90}
 _EPILOG = """
 examples:
   tools/error_rate simulate
+  tools/error_rate sides
   tools/error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
   tools/error_rate evaluate pool
 """
@@ -337,6 +338,15 @@ def _simulate(args: argparse.Namespace) -> int:
     return 0
 
 
+def _sides(args: argparse.Namespace) -> int:
+    from roofreport.studies import two_sides
+
+    lines, is_met = two_sides.table(args.seed, args.comparisons)
+    show(f"{args.comparisons} comparisons of {two_sides.CASES} cases, seed {args.seed}")
+    show("\n".join(lines))
+    return 0 if is_met else 1
+
+
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
@@ -367,6 +377,10 @@ def parser() -> argparse.ArgumentParser:
     add_budget(simulate, "of a window (10min)", default=600.0)
     simulate.add_argument("--process-seconds", type=amount, default=7.0)
     simulate.set_defaults(run=_simulate)
+    sides = verbs.add_parser("sides", help="false and found verdicts of compare and abba on synthetic processes")
+    sides.add_argument("--comparisons", type=count, default=100)
+    sides.add_argument("--seed", type=int, default=1)
+    sides.set_defaults(run=_sides)
     return top
 
 

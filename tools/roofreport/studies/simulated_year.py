@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from roofreport.errors import UnusableInputError
 from roofreport.exit_status import ended
 from roofreport.gate import series_state
-from roofreport.gate.second_run import PROCESSES, repeat_limit
+from roofreport.gate.second_run import PROCESSES, stays
 from roofreport.gate.series_state import LONGEST, History, SeriesState
 from roofreport.io.contract import TIME
 from roofreport.stats.verdict import Verdict
@@ -98,14 +98,14 @@ class Conditions:
         verdicts, _ = window_verdicts(pairs[:, :1], pairs[:, 1:] + self.slowdown, True)
         return verdicts[0]
 
-    def repeated(self, stands: SeriesState) -> float:
-        """The median of some processes of the present build alone, at the pace of the series."""
+    def repeated(self, stands: SeriesState) -> list[float]:
+        """Some processes of the present build alone, at the pace of the series."""
         one = np.array([self.sensitivity])
         times, rates = noise.processes(self.random, one, PROCESSES, RERUN_SECONDS, self.drift, self.lean)
         values = times[:, 0] + self.level
         if stands.follows.column == 0 or self.sensitivity >= noise.MEMORY_BOUND:
             values = values + stands.follows.share * (rates[:, 0] - stands.follows.level)
-        return float(np.median(values))
+        return [float(value) for value in values]
 
 
 # Whether a series that stands like this raises an alarm.
@@ -121,7 +121,7 @@ def with_base(stands: SeriesState, conditions: Conditions) -> bool:
 
 
 def by_repeating(stands: SeriesState, conditions: Conditions) -> bool:
-    return _is_suspect(stands) and conditions.repeated(stands) > repeat_limit(stands)
+    return _is_suspect(stands) and stays(conditions.repeated(stands), stands)
 
 
 def without(stands: SeriesState, conditions: Conditions) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofreport import project_folder
-from roofreport.compare import axes, compare_py, comparison
+from roofreport.compare import axes, compare_py, comparison, machine_noise
 from roofreport.compare.command import Command, parse
+from roofreport.compare.machine_noise import Known
 from roofreport.errors import UnusableInputError
 from roofreport.io import result
 from roofreport.io.contract import TIME, Metric
@@ -32,6 +33,7 @@ from roofreport.verbs.common import (
     add_metric,
     add_pairs,
     add_state,
+    add_store,
     exit_status,
     metric_of,
     notes,
@@ -53,8 +55,8 @@ verdicts:
   FAILED     the case failed in the new results                (exit status 1)
 """
 _COMPARE = f"""{_VERDICTS}
-The sample is the process, so give several files a side. With one process a side only large changes (a quarter and more)
-are called. For small ones take both sides in turns: tools/report abba.
+The sample is the process: give five files a side or more, taken in turns. Fewer show only changes by a factor of four,
+or what earlier processes of this machine (--noise, a history) make certain. For small changes: tools/report abba.
 
 examples:
   tools/report compare before.json after.json
@@ -70,6 +72,10 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", nargs="+", default=[], metavar="FILE", help="results of the base")
     parser.add_argument("--new", nargs="+", default=[], metavar="FILE", help="results of what is compared with it")
     add_metric(parser)
+    parser.add_argument(
+        "--noise", nargs="+", default=[], metavar="FILE", help="processes of one program here, in place of the history"
+    )
+    add_store(parser)
     parser.add_argument("--format", choices=["terminal", "markdown", "json"], default="terminal")
     parser.add_argument("--cross-hardware", action="store_true", help="compare results of different hardware")
 
@@ -93,6 +99,18 @@ def _hint(base: list[Result], new: list[Result]) -> str:
         return str(error)
 
 
+def _known(args: argparse.Namespace, compared: list[Result], metric: Metric) -> Known:
+    if args.noise:
+        results = load_all(args.noise)
+        if different := result.differences(compared[0], results[0]):
+            raise UnusableInputError(f"--noise is of different hardware ({'; '.join(different)})")
+        return machine_noise.of_results(results, metric)
+    try:
+        return machine_noise.of_history(args.store, compared, metric)
+    except ModuleNotFoundError:  # the package of histories is not installed
+        return machine_noise.NOTHING
+
+
 def _compare(args: argparse.Namespace) -> int:
     base, new = (load_all(names) for names in _sides(args))
     notes([*base, *new])
@@ -104,7 +122,8 @@ def _compare(args: argparse.Namespace) -> int:
         )
     for text in (*different, *result.other_settings(base[0], new[0])):
         warn(f"base and new differ: {text}")
-    judgments = comparison.compare(base, new, metric)
+    known = _known(args, [*base, *new], metric)
+    judgments = comparison.compare(base, new, metric, known)
     if not judgments:
         raise UnusableInputError(f"no case has {metric.name} on either side")
     if args.format == "json":
@@ -115,6 +134,8 @@ def _compare(args: argparse.Namespace) -> int:
     show("\n" + formats.prose(f"{judgment_table.summary(judgments)} ({metric.name}, {processes}, 99 % intervals)"))
     if any(judgment.verdict is Verdict.AMBIGUOUS for judgment in judgments):
         show(f"AMBIGUOUS cases: {REPORT} abba takes turns; --wait_quiet=600 waits for quiet")
+    if metric.noisy:
+        show(formats.prose(known.text([judgment.name for judgment in judgments])))
     if args.format == "terminal":
         show(f"compare.py: {_hint(base, new)}")
     return exit_status(judgments)
@@ -123,7 +144,7 @@ def _compare(args: argparse.Namespace) -> int:
 _ABBA = f"""{_VERDICTS}
 Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
 Per case: Wilcoxon's signed-rank test over the pairs at 1 %, spent over four looks; over the cases: Benjamini and
-Hochberg at 5 %; and a floor from what neighboring processes of one side differ by. Decided cases are left out of
+Hochberg at 1 %; and a floor from what neighboring processes of one side differ by. Decided cases are left out of
 further processes. Repeat the command to continue an interrupted comparison.
 
 exit status, as git bisect run takes it: 0 every case was judged and none is worse, 1 one is SLOWER or FAILED,

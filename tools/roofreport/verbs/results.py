@@ -11,7 +11,7 @@ from roofreport.compare import axes
 from roofreport.errors import UnusableInputError
 from roofreport.io import gpt_fast
 from roofreport.io.load import load, load_all
-from roofreport.io.result import Case, Result, State, differences, merged
+from roofreport.io.result import Case, Result, State, differences, over_processes
 from roofreport.render import formats, ranks, result_tables, roofline, sweeps, training_table
 from roofreport.stats import growth
 from roofreport.stats import ranks as ranks_model
@@ -132,7 +132,7 @@ def _cases(results: list[Result]) -> list[Case]:
     for result in results:
         for name, case in result.merged().items():
             processes.setdefault(name, []).append(case)
-    return [merged(cases) for cases in processes.values()]
+    return [over_processes(cases) for cases in processes.values()]
 
 
 def _sections(results: list[Result]) -> list[str]:
@@ -141,7 +141,8 @@ def _sections(results: list[Result]) -> list[str]:
     found = []
     if best := axes.winners(cases, contract):
         table = result_tables.winners_table(best)
-        found.append(section("Fastest implementation, and what it leaves of the roof", table))
+        one = " (of one process: the next may differ)" if len(results) == 1 else ""
+        found.append(section(f"Fastest implementation, and what it leaves of the roof{one}", table))
     if choices := axes.precisions(cases):
         tables = [result_tables.precision_table(choice) for choice in choices]
         found.append(
