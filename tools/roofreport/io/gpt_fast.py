@@ -52,10 +52,10 @@ _SIZES = ("1024", "4096", "8192", "16384")
 _BF16 = frozenset({(case_name.PRECISION, "bf16")})
 _INT8 = frozenset({(case_name.PRECISION, "int8")})
 EXPERIMENTS = (
-    # gpt-fast multiplies FLOPs by time and takes one row, so that cases cannot reach 0.8. This is the true share, and
-    # the limiting bandwidth.
-    Experiment("mlp_layer_norm_gelu", "bf16", "d", "flop_util", 0.8),
-    Experiment("mlp_layer_norm_gelu", "bf16", "d", _OF_A100, 0.8),
+    # Its target, 0.8, is of another figure: gpt-fast multiplies FLOPs by time and takes one row. These are the true
+    # share, which has no target, and the limiting bandwidth.
+    Experiment("mlp_layer_norm_gelu", "bf16", "d", "flop_util", None),
+    Experiment("mlp_layer_norm_gelu", "bf16", "d", _OF_A100, None),
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "bytes/s", None),
     Experiment("layer_norm", "bf16", "d", "bytes/s", 950, frozenset({(case_name.DTYPE, "bf16")})),
     Experiment("gather_gemv", "int8", "n", "bytes/s", 990, _INT8),
