@@ -26,6 +26,9 @@ def _rows(factor: float) -> list[dict[str, Any]]:
         builders.row(_LONG.replace("native", "eager"), 2.0, ci=0.4),
         builders.error_row("huge/n:1", f"skipped: {'out of memory, as the operands need too much of it; ' * 4}"),
         builders.row("train_step/size:small/context:128/dtype:fp32/optimizer:adamw_foreach", 30.0) | phases | step,
+        builders.row("train_step/size:medium/context:128/dtype:fp32/optimizer:adamw_foreach", 90.0)
+        | phases
+        | {**step, "parameters": 3e8},
         *(builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}/with:another", n / 10) for n in (64, 128, 256)),
         builders.generation("llama", "bf16", 50.0, 4e9),
         builders.generation("llama", "int8", 100.0, 2e9),

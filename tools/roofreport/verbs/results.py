@@ -141,7 +141,7 @@ def _sections(results: list[Result]) -> list[str]:
     found = []
     if best := axes.winners(cases, contract):
         table = result_tables.winners_table(best)
-        one = " (of one process: the next may differ)" if len(results) == 1 else ""
+        one = " (of one process)" if len(results) == 1 else ""
         found.append(section(f"Fastest implementation, and what it leaves of the roof{one}", table))
     if choices := axes.precisions(cases):
         tables = [result_tables.precision_table(choice) for choice in choices]
