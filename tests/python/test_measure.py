@@ -549,13 +549,15 @@ def test_functions_that_call_themselves_are_copied() -> None:
 
 
 def test_tolerance_follows_from_the_coarsest_type_and_the_sums() -> None:
-    fp32, bf16 = (_check.tolerance([name], 1, None) for name in ("float32", "bfloat16"))
+    def allowed(dtypes: list[str], reduction: float) -> float:
+        return _check.tolerance(dtypes, reduction, None).default
+
+    fp32, bf16 = (allowed([name], 1) for name in ("float32", "bfloat16"))
     assert fp32 == _core.relative_tolerance("fp32") < bf16 == _core.relative_tolerance("bf16")
-    assert _check.tolerance(["float32", "bfloat16"], 1, None) == bf16
-    assert _check.tolerance(["float32"], 100, None) > fp32
-    assert 0 < _check.tolerance(["float64"], 100, None) < 1e-13
-    assert _check.tolerance(["int8", "bool"], 100, None) == 0
-    assert _check.tolerance(["float32"], 1, 0.25) == 0.25
+    assert allowed(["float32", "bfloat16"], 1) == bf16
+    assert allowed(["float32"], 100) > fp32
+    assert 0 < allowed(["float64"], 100) < 1e-13
+    assert allowed(["int8", "bool"], 100) == 0
 
 
 def test_tolerance_decides() -> None:
@@ -576,6 +578,73 @@ def test_whole_numbers_are_compared_exactly() -> None:
     assert "where the reference has 9007199254740992" in wrong.failure
     off = roofbench.measure(lambda n: 2**53 + 1, 1, reference=lambda n: 2**53, **options)
     assert "1 of 1 elements are off, the first (element 0) is 9007199254740993" in off.failure
+
+
+def _scale(x: Any) -> Any:
+    return np.abs(x).max(axis=1, keepdims=True) / 127
+
+
+def _quantized(x: Any, scale: Any) -> Any:
+    return np.rint(x * (np.float32(1) / scale)).astype(np.int8), scale
+
+
+_ROWS = np.random.default_rng(0).standard_normal((40, 1000), dtype=np.float32)
+_ROWS[:, 0] = np.abs(_ROWS).max(axis=1)  # and 127 halves of a quantum, ties whose rounding is an accident
+_ROWS[:, 1:128] = _ROWS[:, :1] * ((np.arange(127, dtype=np.float32) + 0.5) / 127)
+
+
+def _of_quantizing(reference: Any, scale: float = 1, **options: Any) -> str:
+    # The rows stay as they are.
+    given = options | {"inputs": lambda seed: [_ROWS]}
+    return roofbench.measure(
+        lambda x: _quantized(x, _scale(x) * scale), _ROWS, reference=reference, **given, **_FEW
+    ).failure
+
+
+def test_ties_of_a_quantizing_kernel_may_go_either_way() -> None:
+    """By the value before rounding. A scale that is half a percent off moves values by a quantum, too, and is found."""
+    assert not _of_quantizing(lambda x: (x / _scale(x), _scale(x)))
+    wrong = _of_quantizing(lambda x: (x / _scale(x), _scale(x) * 1.005), scale=1.005)
+    assert re.search(r"wrong result 0: \d+ of 40000 elements .* before rounding", wrong)
+
+
+def test_quanta_are_allowed_by_tolerance_alone() -> None:
+    def rounded(x: Any) -> Any:
+        return np.rint(x / _scale(x)).astype(np.int8), _scale(x)
+
+    exactly = _of_quantizing(rounded)
+    assert "wrong result 0" in exactly
+    assert "let the reference return the value before rounding, or allow quanta by tolerance=" in exactly
+    for tolerance in ([1, None], {0: 1}):
+        assert not _of_quantizing(rounded, tolerance=tolerance)
+    assert "wrong result 0" in _of_quantizing(rounded, tolerance={1: 1})
+    more = _of_quantizing(lambda x: (rounded(x)[0] + 3, _scale(x)), tolerance=[2, None])
+    assert "(allowed: 2 quanta)" in more
+
+
+def test_each_result_has_its_tolerance() -> None:
+    def off(x: Any) -> Any:
+        return x * 1.01, x * 1.0001
+
+    def measured(tolerance: Any) -> str:
+        return roofbench.measure(off, _X, reference=lambda x: (x, x), tolerance=tolerance, **_FEW).failure
+
+    assert "wrong result 0" in measured(None) and "wrong result 0" in measured({1: 0.1})
+    assert "wrong result 1" in measured({0: 0.1})
+    assert not measured([0.1, 0.001])
+    assert measured([0.1] * 3) == "tolerance=[0.1, 0.1, 0.1]: the reference gives 2 outputs, from 0"
+    for wrong, kind in (("1e-3", TypeError), ([None, "a"], TypeError), ({"a": 1}, TypeError), ([-1.0], ValueError)):
+        with pytest.raises(kind, match="tolerance="):
+            measured(wrong)
+
+
+def test_a_coarser_result_is_named() -> None:
+    x = torch.linspace(1, 2, 300)
+    failure = roofbench.measure(lambda x: torch.exp(x).bfloat16(), x, reference=torch.exp, **_FEW).failure
+    given = re.search(r"it is bfloat16 where the reference gives float32: if it may be, pass tolerance=(\S+)", failure)
+    assert given
+    options: dict[str, Any] = {"reference": torch.exp, "tolerance": float(given[1]), **_FEW}
+    assert roofbench.measure(lambda x: torch.exp(x).bfloat16(), x, **options).ok
 
 
 def test_memory_that_the_function_makes_is_cold_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,63 +231,166 @@ def shares(one: Array, other: Array) -> bool:
     return low < other_low + other_size and other_low < low + size
 
 
-def tolerance(dtypes: Sequence[str], reduction: float, given: float | None) -> float:
-    """Largest relative deviation: of the least precise of the element types, and of sums of that length."""
-    if given is not None:
-        return given
+Tolerances = float | Sequence[float | None] | Mapping[int, float | None] | None  # for each output, or by its number
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """How far outputs may be from the reference: floating-point ones by relative deviation, whole numbers by quanta."""
+
+    default: float  # of floating-point outputs
+    rounding: float  # of the values that a quantizing function rounds to whole numbers
+    reduction: float
+    given: Tolerances = None
+
+    def of(self, number: int) -> float | None:
+        """What is given for this output; None: the default."""
+        if isinstance(self.given, Mapping):
+            return self.given.get(number)
+        if isinstance(self.given, Sequence):
+            return self.given[number] if number < len(self.given) else None
+        return self.given
+
+    def misfit(self, outputs: int) -> str:
+        """Why it does not fit so many outputs, or ""."""
+        given = self.given if isinstance(self.given, (Mapping, Sequence)) else ()
+        numbers = given if isinstance(given, Mapping) else range(len(given))
+        if all(number < outputs for number in numbers):
+            return ""
+        return f"tolerance={self.given}: the reference gives {outputs} outputs, from 0"
+
+
+def check_tolerances(given: Any) -> None:
+    """Raises TypeError or ValueError."""
+    values = given.values() if isinstance(given, Mapping) else given if isinstance(given, (list, tuple)) else [given]
+    numbers = list(given) if isinstance(given, Mapping) else []
+    if not all(isinstance(value, (int, float)) or value is None for value in values):
+        raise TypeError(f"tolerance={given!r}: expected a number, or one for each output: [1e-3, None] or {{1: 2}}")
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise TypeError(f"tolerance={given!r}: expected numbers of outputs, from 0")
+    if any(value is not None and not value >= 0 for value in values):
+        raise ValueError(f"tolerance={given!r}: negative")
+
+
+def tolerance(dtypes: Sequence[str], reduction: float, given: Tolerances) -> Tolerance:
+    """Follows from the least precise of the element types, and from sums of that length."""
     doubles = "float64" in dtypes or "complex128" in dtypes
-    each = [_core.relative_tolerance_of_doubles(reduction)] if doubles else []
+    exact = _core.relative_tolerance_of_doubles(reduction)
+    each = [exact] if doubles else []
     each += [_core.relative_tolerance(DTYPES[dtype], reduction=reduction) for dtype in dtypes if dtype in DTYPES]
-    return max(each, default=0.0)
+    narrow = any(dtype in DTYPES for dtype in dtypes)
+    rounding = _core.relative_tolerance("fp32", reduction=reduction) if narrow or not doubles else exact
+    return Tolerance(max(each, default=0.0), rounding, reduction, given)
 
 
-def difference(given: CallResults, expected: CallResults, native: CallResults, allowed: float) -> str:
+def difference(given: CallResults, expected: CallResults, native: CallResults, allowed: Tolerance) -> str:
     """Why what a call gave is wrong, or ""."""
-    if not (expected.results or expected.mutated or expected.grads):
+    outputs = len(expected.results) + len(expected.mutated) + len(expected.grads)
+    if not outputs:
         return "the reference gives no array, number, changed argument or gradient to compare with"
+    if why := allowed.misfit(outputs):
+        return why
     # A reference may return what the function leaves in an argument.
     results = given.results or (given.mutated if expected.results and not expected.mutated else [])
     why = wrong(results, expected.results, allowed, native.results)
     if expected.mutated and not why:
-        why = wrong(given.mutated, expected.mutated, allowed, native.mutated)
+        why = wrong(given.mutated, expected.mutated, allowed, native.mutated, len(expected.results))
     if expected.grads and not why:
-        why = wrong(given.grads, expected.grads, allowed, native.grads)
+        first = len(expected.results) + len(expected.mutated)
+        why = wrong(given.grads, expected.grads, allowed, native.grads, first)
     return why
 
 
-def wrong(results: Sequence[Value], expected: Sequence[Value], allowed: float, native: Sequence[Value]) -> str:
+def wrong(
+    results: Sequence[Value],
+    expected: Sequence[Value],
+    allowed: Tolerance,
+    native: Sequence[Value],
+    first: int = 0,
+) -> str:
     """Why results are wrong, or "". `native` are those of the reference in the arguments' own precision: its rounding
-    widens what is allowed.
+    widens what is allowed. `first` is the number of the first one among all outputs.
     """
     if len(results) != len(expected):
         return f"{len(results)} results where the reference gives {len(expected)}"
     for index, (result, reference) in enumerate(zip(results, expected, strict=True)):
         if result.shape != reference.shape:
             return f"wrong {result.place}: shape {list(result.shape)} where the reference gives {list(reference.shape)}"
+        rounded = native[index] if index < len(native) and native[index].shape == reference.shape else None
+        given = allowed.of(first + index)
         if result.is_whole and reference.is_whole:
-            why = _unequal(result, reference)
+            why = _off_by_more(result, reference, given or 0.0)
+        elif result.is_whole and sys.modules.get("numpy") is not None:
+            why = _rounded_elsewhere(result, reference, rounded, allowed, given)
         else:
-            actual, wanted = result.given(), reference.exact("d")
-            why = _core.mismatch(actual, wanted, allowed, what=result.place)
-            if why and allowed and index < len(native) and native[index].shape == reference.shape:
-                limit = _core.with_room_for_rounding(allowed, _stray(native[index], reference))
-                why = _core.mismatch(actual, wanted, limit, what=result.place)
+            why = _deviating(result, reference, rounded, allowed, given)
         if why:
             return why
     return ""
 
 
-def _unequal(result: Value, reference: Value) -> str:
-    """Describes how whole numbers differ; empty if all are equal."""
+def _deviating(result: Value, reference: Value, rounded: Value | None, allowed: Tolerance, given: float | None) -> str:
+    """Describes floating-point numbers that are too far from the reference."""
+    limit = allowed.default if given is None else given
+    actual, wanted = result.given(), reference.exact("d")
+    why = _core.mismatch(actual, wanted, limit, what=result.place)
+    if why and limit and rounded is not None:
+        limit = _core.with_room_for_rounding(limit, _stray(rounded, reference))
+        why = _core.mismatch(actual, wanted, limit, what=result.place)
+    if why and rounded is not None and given is None and result.dtype in DTYPES:
+        own = _core.relative_tolerance(DTYPES[result.dtype], reduction=allowed.reduction)
+        if own > limit:
+            why += (
+                f"; it is {result.dtype} where the reference gives {rounded.dtype}: if it may be, pass"
+                f" tolerance={own:.2g}"
+            )
+    return why
+
+
+def _off_by_more(result: Value, reference: Value, quanta: float) -> str:
+    """Describes how whole numbers differ by more than so many; empty if none does."""
     actual, wanted = result.exact("q").tobytes(), reference.exact("q").tobytes()
     if actual == wanted:
         return ""
     pairs = list(zip(memoryview(actual).cast("q"), memoryview(wanted).cast("q"), strict=True))
-    off = [index for index, (one, other) in enumerate(pairs) if one != other]
+    off = [index for index, (one, other) in enumerate(pairs) if abs(one - other) > quanta]
+    if not off:
+        return ""
     one, other = pairs[off[0]]
+    most = max(abs(one - other) for one, other in pairs)
+    hint = (
+        "; if it is a value rounded, let the reference return the value before rounding, or allow quanta by tolerance="
+        if not quanta and most == 1
+        else f" (allowed: {quanta:g} quanta)" * bool(quanta)
+    )
     return (
         f"wrong {result.place}: {len(off)} of {len(pairs)} elements are off, the first (element {off[0]}) is {one}"
-        f" where the reference has {other}"
+        f" where the reference has {other}{hint}"
+    )
+
+
+def _rounded_elsewhere(
+    result: Value, reference: Value, rounded: Value | None, allowed: Tolerance, given: float | None
+) -> str:
+    """Describes whole numbers that are not the values of the reference, rounded: a value within its rounding error of a
+    tie may go either way."""
+    actual, wanted = result.values().reshape(-1), reference.exact("d").reshape(-1)
+    nearest = np.rint(wanted)
+    error = allowed.rounding * np.abs(wanted)
+    most = np.maximum(1, error)  # beyond the precision of large values, there are no quanta
+    if rounded is not None:
+        error = error + 3 * np.abs(rounded.exact("d").reshape(-1) - wanted)
+    with np.errstate(invalid="ignore"):
+        fits = (np.abs(actual - wanted) <= 0.5 + error) & (np.abs(actual - nearest) <= most)
+        if given is not None:
+            fits |= np.abs(actual - nearest) <= given
+    off = np.flatnonzero(~fits)
+    if not off.size:
+        return ""
+    first = off[0]
+    return (
+        f"wrong {result.place}: {off.size} of {fits.size} elements are off, the first (element {first}) is"
+        f" {actual[first]} where the reference has {wanted[first]:.9g} before rounding"
     )
 
 

@@ -53,7 +53,7 @@ class Options:
     cache: Literal["cold", "warm"] = "cold"
     name: str = ""
     axes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    tolerance: float | None = None
+    tolerance: _check.Tolerances = None
     reduction: float | None = None
     mutates: Sequence[int] = ()
     grads: bool = True
@@ -110,6 +110,7 @@ class Subject:
             raise TypeError(f"mutates={options.mutates!r}: expected a list of numbers of arguments, as mutates=[0]")
         if any(not 0 <= index < len(arguments) for index in options.mutates):
             raise ValueError(f"mutates={list(options.mutates)}: there are {len(arguments)} arguments, from 0")
+        _check.check_tolerances(options.tolerance)
         for one, what in ((function, "the function"), (options.reference, "the reference")):
             _check_arguments(one, what, arguments)
         self.function = function
@@ -430,7 +431,7 @@ class _Expected:
 
     exact: CallResults
     native: CallResults  # in the precision of the arguments
-    allowed: float
+    allowed: _check.Tolerance
 
 
 def _text(error: BaseException) -> str:
@@ -499,7 +500,7 @@ def measure(
     cache: Literal["cold", "warm"] = "cold",
     name: str = "",
     axes: Mapping[str, str] | None = None,
-    tolerance: float | None = None,
+    tolerance: _check.Tolerances = None,
     reduction: float | None = None,
     mutates: Sequence[int] = (),
     grads: bool = True,
@@ -519,7 +520,9 @@ def measure(
     cache: "cold" evicts all arrays and the last result before each call, untimed; "warm" leaves them where the last
         call left them.
     tolerance: largest relative deviation; by default it follows from the dtypes, from `reduction`, the number of terms
-        of the longest sum, and from the rounding of the reference itself.
+        of the longest sum, and from the rounding of the reference itself. One for each output, [1e-3, None], or by the
+        number of the output, {1: 2}: None is the default. Whole numbers must be equal, or differ by so many at most. If
+        the reference gives the value before rounding, they must be that value rounded, and near a tie either neighbor.
     mutates: numbers of the arguments that a call may change; they are restored before each call, untimed.
     grads: gradients of leaf tensors are results, and are dropped before each call, untimed.
     inputs: gives arguments for a seed, where other values of the same kind as the given ones would not do.
