@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import roofbench
 import torch
 from roofbench import Work, work
 from roofbench.work import Cost
@@ -85,8 +86,10 @@ def test_formulas_of_models_take_their_arguments_in_their_places() -> None:
     assert 2.5 < step / forward < 4
     prompt, token = work.decoder_prefill("llama3_1b", "bf16", 16), work.decoder_decode("llama3_1b", "bf16", 16)
     assert 10 < prompt.total_flops / token.total_flops < 17
-    assert set(work.__all__) - {"Work", "of", "Cost"} <= {name for name in dir(work) if callable(getattr(work, name))}
-    assert len(work.__all__) == 23
+    assert set(work.__all__) - {"Work", "Counted", "of", "Cost"} <= {
+        name for name in dir(work) if callable(getattr(work, name))
+    }
+    assert len(work.__all__) == 24
 
 
 def test_products_of_a_module_are_counted() -> None:
@@ -121,3 +124,73 @@ def test_module_is_not_copied_or_changed() -> None:
     weight = layer.weight
     work.of(layer, torch.empty(2, 4), backward=True)
     assert layer.weight is weight and weight.grad is None and weight.device.type == "cpu"
+
+
+def test_rows_of_a_table_are_read_once_gathered() -> None:
+    table, indices = torch.empty(1000, 8), torch.zeros(3, dtype=torch.long)
+    cost = work.of(torch.nn.functional.embedding, indices, table)
+    assert (cost.bytes_read, cost.bytes_written) == (4 * 3 * 8 + 8 * 3, 4 * 3 * 8)
+    program = work.embedding(1000, 3, 8, "fp32")
+    assert (cost.bytes_read, cost.bytes_written) == (program.bytes_read, program.bytes_written)
+    assert work.of(lambda table, indices: table[indices], table, indices).bytes_read == cost.bytes_read
+    assert cost.not_counted == ()
+    many = torch.zeros(5000, dtype=torch.long)
+    assert work.of(torch.nn.functional.embedding, many, table).bytes_read == 4 * 8000 + 8 * 5000, "at most all of it"
+
+
+class _Tied(torch.nn.Module):
+    """Its table is also that of the last product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(1000, 8)
+        self.head = torch.nn.Linear(8, 1000, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, indices: Any) -> Any:
+        return self.head(self.table(indices))
+
+
+def test_a_table_that_a_product_reads_is_read_whole() -> None:
+    cost = work.of(_Tied(), torch.zeros(3, dtype=torch.long))
+    assert cost.bytes_read == 4 * 8000 + 8 * 3
+    assert cost.flops == {"fp32": 2 * 3 * 8 * 1000}
+
+
+def test_a_part_of_a_cache_is_read() -> None:
+    cost = work.of(lambda cache, x: x @ cache[:, :4] + 0 * (x @ cache[:, :4]), torch.empty(8, 100), torch.empty(2, 8))
+    assert cost.bytes_read == 4 * (8 * 4 + 2 * 8)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_masked_pairs_of_causal_attention_are_not_computed(backward: bool) -> None:
+    """As in work.attention, whose softmax counts in fp32."""
+
+    def attention(x: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    x = torch.empty(1, 2, 16, 8, dtype=torch.bfloat16, requires_grad=backward)
+    cost = work.of(attention, x, backward=backward)
+    forward = work.attention(16, 16, 8, "bf16", heads=2, kv_heads=2, causal=True).flops["bf16"]
+    assert forward == 4 * 8 * 2 * (16 * 17 / 2)
+    assert cost.flops == {"bf16": forward * (3 if backward else 1)}
+
+
+def test_operators_without_a_formula_are_named() -> None:
+    x = torch.empty(4, 4)
+    assert work.of(lambda x: torch.fft.fft(x @ x), x).not_counted[0].startswith("aten::_fft")
+    assert work.of(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU()), x).not_counted == ()
+    alone = work.of(torch.nn.functional.gelu, x)
+    assert alone.flops == {} and alone.not_counted == ("aten::gelu",)
+    for total in (alone + work.read(8), work.read(8) + alone, alone.repeated(2)):
+        assert isinstance(total, work.Counted) and total.not_counted == alone.not_counted
+    assert (work.read(8) + alone).bytes_read == alone.bytes_read + 8
+    row = roofbench.measure(torch.nn.functional.gelu, torch.zeros(4, 4), work=alone, roofs=False, max_samples=1)
+    assert "work: not counted: aten::gelu" in row.notes
+
+
+def test_products_of_vectors_are_counted() -> None:
+    assert work.of(torch.dot, torch.empty(5), torch.empty(5)).flops == {"fp32": 10}
+    assert work.of(torch.mv, torch.empty(5, 4), torch.empty(4)).flops == {"fp32": 40}
+    cost = work.of(torch._int_mm, torch.empty(32, 16, dtype=torch.int8), torch.empty(16, 8, dtype=torch.int8))
+    assert cost.total_flops == 2 * 32 * 16 * 8

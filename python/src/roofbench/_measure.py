@@ -20,7 +20,7 @@ from roofbench._arrays import Array, array_of, fresh_values, is_module, is_tenso
 from roofbench._check import CallResults, LazyError, Value, Watch, results_of, shares, value_of
 from roofbench._machine import machine
 from roofbench._result import Result
-from roofbench.work import Work
+from roofbench.work import Work, not_counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,6 +137,8 @@ class Subject:
         plain = [array for index, one in enumerate(by_argument) if index not in options.mutates for array in one]
         self._renewed = _renewable(plain, arguments)
         cost = options.cost()
+        if cost is not None and (missing := not_counted(cost)):
+            self.notes.append(f"work: not counted: {', '.join(missing)}")
         if cost is not None and not leaves:
             self.notes += _other_dtype(cost, self._arrays if cost.bytes_updated else plain, captured)
         self._overlap = _overlap(self._arrays)

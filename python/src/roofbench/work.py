@@ -15,7 +15,7 @@ from roofbench._check import DTYPES
 from roofbench._core import *  # noqa: F403
 from roofbench._core import Cost
 
-__all__ = ["Work", "of"]
+__all__ = ["Counted", "Work", "of"]
 __all__ += _core.__all__
 
 
@@ -44,15 +44,51 @@ def _number(name: str, value: Any) -> float:
     raise TypeError(f"{name}={value!r}: expected a number, not a {type(value).__name__}")
 
 
-def of(function: Callable[..., Any], *args: Any, backward: bool = False, dtype: str | None = None) -> Cost:
-    """The work of a torch module, or of a function of tensors: products by torch's FlopCounterMode, on meta tensors
-    that cost no memory; element-wise arithmetic counts as nothing. Reads arguments, parameters and buffers once, and
-    writes the results; `backward` adds the gradients of the parameters. `dtype` is that of the arithmetic: by default
+class Counted(Cost):
+    """The work of a module, and the operators that have no part in it."""
+
+    not_counted: tuple[str, ...] = ()
+
+    def __add__(self, other: Cost) -> Cost:
+        return _counted(Cost.__add__(self, other), self, other)
+
+    def __radd__(self, other: Cost) -> Cost:
+        return _counted(Cost.__add__(other, self), other, self)
+
+    def repeated(self, times: float) -> Cost:
+        return _counted(Cost.repeated(self, times), self)
+
+
+def not_counted(cost: Cost) -> tuple[str, ...]:
+    return cost.not_counted if isinstance(cost, Counted) else ()
+
+
+def _counted(cost: Cost, *parts: Cost) -> Counted:
+    made = Counted(
+        cost.flops,
+        bytes_read=cost.bytes_read,
+        bytes_written=cost.bytes_written,
+        bytes_updated=cost.bytes_updated,
+        resident_bytes=cost.resident_bytes,
+    )
+    made.not_counted = tuple(dict.fromkeys(name for part in parts for name in not_counted(part)))
+    return made
+
+
+def of(function: Callable[..., Any], *args: Any, backward: bool = False, dtype: str | None = None) -> Counted:
+    """The work of a torch module, or of a function of tensors, on meta tensors that cost no memory.
+
+    FLOPs are those of products, as the program counts a model's: masked pairs of causal attention (`is_causal=True`)
+    are not computed, and element-wise arithmetic, sums and normalizations count as nothing. `not_counted` of the result
+    names operators without a formula, and all that compute where there is no product; so does the row. Arguments,
+    parameters and buffers are read once, of a table whose rows are gathered as many rows as there are indices, and the
+    results are written; `backward` adds the gradients of the parameters. `dtype` is that of the arithmetic: by default
     that of the first floating-point parameter or argument.
     """
     import torch
     from torch.utils._pytree import tree_leaves, tree_map_only
-    from torch.utils.flop_counter import FlopCounterMode
+
+    from roofbench._counting import Counter, SeenPairs
 
     def meta(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to("meta").requires_grad_(tensor.requires_grad)
@@ -62,25 +98,31 @@ def of(function: Callable[..., Any], *args: Any, backward: bool = False, dtype: 
         state = {**dict(function.named_parameters()), **dict(function.named_buffers())}
     meta_state = {name: meta(tensor) for name, tensor in state.items()}
     meta_args = tree_map_only(torch.Tensor, meta, args)
-    with FlopCounterMode(display=False) as counter:
+    given = [leaf for leaf in tree_leaves(meta_args) if isinstance(leaf, torch.Tensor)]
+    counter = Counter([*meta_state.values(), *given])
+    with SeenPairs(counter, backward), counter:
         if isinstance(function, torch.nn.Module):
             result = torch.func.functional_call(function, meta_state, meta_args)
         else:
             result = function(*meta_args)
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        read = counter.bytes_read()
         if backward:
             torch.autograd.backward([one.sum() for one in outputs if one.requires_grad])
     tensors = [*state.values(), *(leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))]
     found = [DTYPES.get(str(one.dtype).removeprefix("torch.")) for one in tensors if one.is_floating_point()]
     name = dtype or next((one for one in found if one), "fp32")
-    flops = float(counter.get_total_flops())
-    size_in, size_out = _bytes(tensors), _bytes(outputs)
+    size_out = _bytes(outputs)
     learned = _bytes([tensor for tensor in tensors if tensor.requires_grad]) if backward else 0.0
-    return Cost(
-        {name: flops} if flops else {},
-        bytes_read=size_in + (size_in + size_out if backward else 0),
-        bytes_written=size_out + learned,
+    cost = _counted(
+        Cost(
+            {name: counter.flops} if counter.flops else {},
+            bytes_read=read + (read + size_out if backward else 0),
+            bytes_written=size_out + learned,
+        )
     )
+    cost.not_counted = tuple(counter.unknown | ({} if counter.flops else counter.cheap))
+    return cost
 
 
 def _bytes(tensors: list[Any]) -> float:
