@@ -116,5 +116,5 @@ def test_values_are_restored() -> None:
 
 def test_without_roofreport_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "roofreport.stats", None)
-    with pytest.raises(ImportError, match=r"roofbench\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[history\]'"):
         roofbench.compare(_twice, _product, _X)
