@@ -215,6 +215,7 @@ void Session::EndCase(Outcome& outcome, const ProcessState& before) {
 }
 
 void Session::Follow(RankTeam& team) {
+  SurviveBrokenConnections();  // before the first case whose connections need it: what a case changes is undone
   team.SetDevice(device_);
   while (const std::optional<std::size_t> index = team.NextCase()) {
     const PlannedCase& planned = plan_.at(*index);

@@ -115,6 +115,7 @@ def test_three_ranks(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     status, errors = finish(start(cases("good"), "--ranks=3", f"--benchmark_out={out}"))
     assert status == 0, errors
+    assert "of its process" not in errors, "what the group needs of the process is no change by the case"
     assert len(set(RANK.findall(errors))) == 3
     assert [row["name"].count("ranks:3") for row in rows_of(out)] == [1]
 
