@@ -85,8 +85,8 @@ absl::Status CheckBase(const std::string& path) {
 class SharedLocks {
  public:
   static void Add(int file) {
-    static const int kRegistered = pthread_atfork(nullptr, nullptr, LetGo);
-    static_cast<void>(kRegistered);
+    static const int registered = pthread_atfork(nullptr, nullptr, LetGo);
+    static_cast<void>(registered);
     for (std::atomic<int>& slot : files_) {
       int free = kFree;
       if (slot.compare_exchange_strong(free, file)) return;
