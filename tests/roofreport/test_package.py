@@ -57,6 +57,24 @@ def test_the_installed_command_works_without_the_project(wheel: Path, tmp_path: 
     assert not [text for one in said for text in (one.stdout, one.stderr) if "tools/" in text]
 
 
+_WITHOUT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+sys.modules["sqlalchemy"] = None
+from roofreport.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", ["gate", "history list", "site --out=site", "accept a --since=2026-01-01 --why=meant"]
+)
+def test_a_verb_names_the_package_that_it_lacks(arguments: str) -> None:
+    done = _run(sys.executable, "-c", _WITHOUT, _TOOLS, *arguments.split())
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "tools/report: the Python package sqlalchemy is missing; tools/setup installs it\n"
+
+
 def test_no_message_names_a_package_that_anybody_may_take() -> None:
     """On PyPI there is neither roofbench nor roofreport."""
     sources = [*(_TOOLS / "roofreport").rglob("*.py"), *(builders.ROOT / "python").rglob("*.py")]

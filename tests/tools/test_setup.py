@@ -113,7 +113,9 @@ def test_bench_installs_what_the_program_and_reports_need_and_the_tests_add_thei
     assert _installed(machine, "setup") == _installed(machine, "bench") == []
 
 
-@pytest.mark.parametrize("command", [("report", "history"), ("report", "gate"), ("nightly", "--help")])
+@pytest.mark.parametrize(
+    "command", [*(("report", verb) for verb in ("accept", "gate", "history", "site")), ("nightly", "--help")]
+)
 def test_a_history_installs_its_packages_with_its_first_use(machine: Machine, command: tuple[str, ...]) -> None:
     _pip(machine, "")
     (machine.bin / "readlink").symlink_to(shutil.which("readlink") or "")

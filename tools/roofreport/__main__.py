@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
-from roofreport.project_folder import INSTALLS, REPORT
+from roofreport.project_folder import REPORT, missing_package
 from roofreport.terminal import say
 
 
@@ -10,7 +10,7 @@ def _main() -> int:
         from roofreport.cli import main
     except ModuleNotFoundError as missing:
         # tools/report runs the project's own Python, but a user may have made it by hand.
-        say(f"{REPORT}: the Python package {missing.name} is missing; {INSTALLS}")
+        say(f"{REPORT}: {missing_package(missing)}")
         return 2
     return main()
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import reason
+from roofreport.project_folder import missing_package
 from roofreport.terminal import say
 from roofreport.text import printable
 
@@ -27,6 +28,11 @@ def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> in
         return status
     except UnusableInputError as error:
         _refuse(program, str(error))
+        return unusable
+    except ModuleNotFoundError as error:  # what a verb alone needs is imported when it runs
+        if (error.name or "").startswith(("roofreport", "nightly_runs")):
+            raise
+        _refuse(program, missing_package(error))
         return unusable
     except BrokenPipeError:
         # The reader (head, a pager) has had enough.

@@ -12,6 +12,10 @@ REPORT = "tools/report" if _IN_TREE else "roofreport"
 INSTALLS = "tools/setup installs it" if _IN_TREE else "pip install '.[history]' in a checkout of roofbench installs it"
 
 
+def missing_package(error: ModuleNotFoundError) -> str:
+    return f"the Python package {error.name} is missing; {INSTALLS}"
+
+
 def root() -> Path:
     return _PROJECT if _IN_TREE else Path.cwd()
 

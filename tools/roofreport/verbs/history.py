@@ -14,7 +14,7 @@ from roofreport.files import replacing, writing_to
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
 from roofreport.io.load import STARTED, expand
-from roofreport.project_folder import INSTALLS, REPORT
+from roofreport.project_folder import REPORT
 from roofreport.terminal import say, show
 from roofreport.text import inert, printable, shortened
 from roofreport.verbs.common import (
@@ -48,10 +48,8 @@ history ACTION --help lists the flags of each.
 
 
 def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> Store:
-    try:
-        from roofreport.history.store import open_store
-    except ModuleNotFoundError as missing:
-        raise UnusableInputError(f"a history needs the Python package {missing.name}; {INSTALLS}") from missing
+    from roofreport.history.store import open_store
+
     return open_store(where or args.store, create=create)
 
 
