@@ -254,6 +254,7 @@ class SuiteRun {
         if (!IsInDoubt(outcome)) continue;
         ++in_doubt;
         if (outcome.disturbed) ++reasons["disturbed"];
+        if (outcome.conditions.throttled) ++reasons["throttled"];
         for (const std::string& reason : outcome.noise) ++reasons[reason];
       }
     }

@@ -132,7 +132,8 @@ bool NeedsRemeasurement(const Outcome& outcome) {
 }
 
 bool IsInDoubt(const Outcome& outcome) {
-  return outcome.verdict == Verdict::kMeasured && (outcome.disturbed || !outcome.noise.empty());
+  return outcome.verdict == Verdict::kMeasured &&
+         (outcome.disturbed || outcome.conditions.throttled || !outcome.noise.empty());
 }
 
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome) {

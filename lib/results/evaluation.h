@@ -21,7 +21,8 @@ absl::Status Evaluate(const hardware::RoofGauge& gauge, hardware::CacheState cac
 // else ran on this machine.
 bool NeedsRemeasurement(const Outcome& outcome);
 
-// Whether its time or its share of a roof says little: it was noisy, or its roof was disturbed.
+// Whether its time or its share of a roof says little: it was noisy, its roof was disturbed, or heat slowed the device
+// down. The reports judge by the same (tools/roofreport/io/reliability.py), and by the number of samples.
 bool IsInDoubt(const Outcome& outcome);
 
 // Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.

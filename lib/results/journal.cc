@@ -166,7 +166,8 @@ absl::Status Journal::Create(const std::string& path, const RunHeader& of_run) {
 absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity, bool doubtful) {
   if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is not a regular file", kStartOver));
   if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
-  std::istringstream lines(file_.Read());
+  const std::string text = file_.Read();
+  std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
   if (line.empty() && lines.eof()) {
@@ -189,7 +190,6 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
   recorded.context = *std::move(context);
   std::string kept = line + "\n";
   std::set<std::pair<std::string, int>> seen;
-  int interrupted = 0;
   int in_doubt = 0;
   for (int number = 2; std::getline(lines, line); ++number) {
     if (lines.eof()) {  // no line break: the process ended while writing
@@ -202,7 +202,6 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
                      absl::StrCat("is damaged in line ", number, " (", outcome.status().message(), ")", kStartOver));
     }
     if (outcome->verdict == Verdict::kInterrupted || outcome->samples.stop == timing::StopReason::kInterrupted) {
-      ++interrupted;
       continue;
     }
     if (!seen.emplace(outcome->name, outcome->repetition).second) {
@@ -219,7 +218,7 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     recorded.notes.push_back(absl::StrCat(in_doubt, " measured case(s) of ", path, " in doubt run again",
                                           in_doubt > 0 ? "; they are kept in .previous next to it" : ""));
   }
-  if (recorded.notes.empty() && interrupted == 0) return recorded;
+  if (kept == text) return recorded;
   const LockedFile::Old old = in_doubt > 0 ? LockedFile::Old::kKeep : LockedFile::Old::kDrop;
   if (absl::Status status = file_.Replace(kept, old); !status.ok()) return status;
   return recorded;

@@ -141,6 +141,7 @@ Outcome OutcomeOf(const Json& line) {
     Require(IsFigure(value), absl::StrCat("the counter ", name, " is beyond every figure of a result"));
     outcome.counters.emplace_back(NameIn(name), value);
     outcome.disturbed |= name == "disturbed" && value != 0;
+    outcome.conditions.throttled |= name == "throttled" && value != 0;
   }
   for (const Json& reason : line.value("noise", Json::array())) outcome.noise.push_back(NameIn(reason));
   outcome.roof_name = line.at("roof").at("name");
