@@ -152,15 +152,15 @@ bool OnAnyRank(const RankTeam* team, bool here) { return team == nullptr ? here 
 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
-                       SlowestClock* slowest, RankTeam* team, SpotChecks* checks, absl::Status& wrong,
-                       Outcome& outcome) {
-  const auto ends = [&] { return interrupted && interrupted(); };
+                       SlowestClock* slowest, RankTeam* team, SpotChecks* checks, Outcome& outcome) {
+  const auto is_wrong = [&] { return checks != nullptr && !checks->status().ok(); };
+  const auto ends = [&] { return is_wrong() || (interrupted && interrupted()); };
   for (int attempt = 0;; ++attempt) {
     hardware::ConditionsWatch watch = WatchConditions(device, OtherCpuOf(team));
     sampling.interrupted = [&] {
       watch.Poll();
-      if (checks != nullptr && wrong.ok()) wrong = checks->Look(outcome.samples.seconds.size());
-      return !wrong.ok() || ends();
+      if (checks != nullptr && !is_wrong()) checks->Look(outcome.samples.seconds.size());
+      return ends();
     };
     std::optional<observe::Range> range;
     range.emplace("warm-up");
@@ -182,7 +182,6 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     if (const std::optional<double> watts = clock.Watts()) {
       outcome.joules_per_step = *watts * timing::Median(outcome.samples.seconds);
     }
-    if (!wrong.ok()) return;
     const bool throttled = outcome.conditions.throttled;
     if (!OnAnyRank(team, throttled) || attempt == kThermalRetries || ends()) return;
     device.WaitUntilCool();
@@ -247,14 +246,14 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (options.check && first.changing && !first.warmup_iters && team == nullptr) {
     checks.emplace(first, [&rotation] { return rotation.Next(); });
   }
-  absl::Status status, wrong;
+  absl::Status status;
   // What disturbs probes of a quiet machine has mostly gone when the case is measured once more. Its very first steps
   // cannot be.
   for (const bool is_last : {sampling.exact_samples || first.warmup_iters, true}) {
     links.clear();
     SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, ends, slowest, team,
-                      checks ? &*checks : nullptr, wrong, outcome);
-    if (!wrong.ok()) return wrong;
+                      checks ? &*checks : nullptr, outcome);
+    if (checks && !checks->status().ok()) return checks->status();
     if (!first_step_seconds) first_step_seconds = outcome.samples.first_step_seconds;
     status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
     const bool again = !is_last && !(ends && ends()) && NeedsRemeasurement(outcome);
@@ -270,8 +269,8 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   }
   if (checks && status.ok() && !(ends && ends())) {
     const observe::Range check("check");
-    wrong = checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
-    if (!wrong.ok()) return wrong;
+    checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
+    if (!checks->status().ok()) return checks->status();
   }
   outcome.samples.first_step_seconds = *first_step_seconds;
   if (before) {

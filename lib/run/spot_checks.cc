@@ -118,17 +118,13 @@ void SpotChecks::Change(const Case& one, bool overwrite) {
   watched_ = &one;
 }
 
-absl::Status SpotChecks::Look(std::size_t samples) {
-  if (watched_ != nullptr) {
-    const absl::Status status = CheckSome(*std::exchange(watched_, nullptr), random_);
-    if (!status.ok()) return Advised(status);
-  }
+void SpotChecks::Look(std::size_t samples) {
+  if (watched_ != nullptr) status_.Update(Advised(CheckSome(*std::exchange(watched_, nullptr), random_)));
   const Case* const next = next_();
-  if (next == nullptr || chunks_++ < next_look_) return absl::OkStatus();
+  if (!status_.ok() || next == nullptr || chunks_++ < next_look_) return;
   next_look_ = chunks_ + Below(chunks_ + 1, random_);
   Change(*next, /*overwrite=*/true);
   changed_.push_back(samples);
-  return absl::OkStatus();
 }
 
 absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
@@ -207,13 +203,7 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
   return Kept(timing::Median(fresh), timing::Median(same));
 }
 
-absl::Status SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
-                                const timing::Samples& samples) {
-  watched_ = nullptr;  // of the look after the last chunk, since which no step has run
-  if (samples.steps_per_sample == 1) {
-    if (absl::Status status = CompareWatched(samples); !status.ok()) return status;
-  }
-  if (absl::Status status = CompareTimes(clock, step, phases, samples); !status.ok()) return status;
+absl::Status SpotChecks::CheckLast() {
   // A step that looks whether its result was overwritten cannot rely on that.
   Change(first_, first_.changing().empty() || Below(2, random_) == 0);
   watched_ = nullptr;
@@ -221,6 +211,14 @@ absl::Status SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, 
   if (first_.prepare) first_.prepare();
   first_.step(ignored);
   return Advised(CheckCase(first_));
+}
+
+void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
+                        const timing::Samples& samples) {
+  watched_ = nullptr;  // of the look after the last chunk, since which no step has run
+  if (samples.steps_per_sample == 1) status_ = CompareWatched(samples);
+  if (status_.ok()) status_ = CompareTimes(clock, step, phases, samples);
+  if (status_.ok()) status_ = CheckLast();
 }
 
 }  // namespace roofbench

@@ -26,24 +26,26 @@ class SpotChecks {
 
   // Call it when the samples begin, again if they are taken anew.
   void Restart();
-  // Call it between chunks, with the number of samples so far. DataLoss once a result was wrong.
-  absl::Status Look(std::size_t samples);
-  // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result. DataLoss
-  // with the reason.
-  absl::Status Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
-                      const timing::Samples& samples);
+  // Call it between chunks, with the number of samples so far.
+  void Look(std::size_t samples);
+  // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result.
+  void Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases, const timing::Samples& samples);
+  // DataLoss with the reason, once a result was wrong or kept.
+  const absl::Status& status() const { return status_; }
 
  private:
   void Change(const Case& one, bool overwrite);
   absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                             const timing::Samples& samples);
   absl::Status CompareWatched(const timing::Samples& samples) const;
+  absl::Status CheckLast();
 
   const Case& first_;
   std::function<const Case*()> next_;
   std::mt19937_64 random_;
   const Case* watched_ = nullptr;     // whose result was overwritten; nullptr: none
   std::vector<std::size_t> changed_;  // samples that were the first with new values
+  absl::Status status_;
   int64_t chunks_ = 0;
   int64_t next_look_ = 0;  // in chunks
 };

@@ -82,12 +82,15 @@ Tolerance OfRounded(const at::Tensor& result, Tolerance tolerance) {
   return tolerance;
 }
 
+// Elements of a row of the tensor, as RowRange counts rows.
+int64_t RowLength(const at::Tensor& tensor) { return tensor.dim() > 1 ? std::max<int64_t>(1, tensor.size(-1)) : 1; }
+
 // Compares block by block. of_result(rows) and of_reference(rows) return rows of a tensor like `result` in double
 // precision.
 template <typename OfResult, typename OfReference>
 absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfReference of_reference,
                            const Tolerance& tolerance, const std::string& what) {
-  const int64_t length = result.dim() > 1 ? std::max<int64_t>(1, result.size(-1)) : 1;
+  const int64_t length = RowLength(result);
   const int64_t rows = result.numel() / length;
   const auto each_block = [&](const auto& visit) {
     const int64_t most = std::max<int64_t>(1, kBlockElements / length);
@@ -207,7 +210,7 @@ absl::Status CheckSome(const Case& built, std::mt19937_64& random) {
   constexpr int64_t kElements = 256;
   const auto below = [&](int64_t count) { return std::uniform_int_distribution<int64_t>(0, count - 1)(random); };
   for (const at::Tensor& result : built.result()) {
-    const int64_t length = result.dim() > 1 ? std::max<int64_t>(1, result.size(-1)) : 1;
+    const int64_t length = RowLength(result);
     const int64_t rows = result.dim() > 0 ? result.numel() / length : 0;
     for (int64_t i = 0; rows > 0 && i < kRanges; ++i) {
       const int64_t count = std::min(rows, std::max<int64_t>(1, kElements / length));
