@@ -175,7 +175,7 @@ void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int
       tiles.template MultiplyAdd<kProduct, 2, 5, 6>();
       if constexpr (kOfY == 2) tiles.template MultiplyAdd<kProduct, 3, 5, 7>();
     }
-    if (kept != nullptr) kept += kOfX * kTileBytes;
+    if (kept != nullptr) kept += std::ptrdiff_t{kOfX} * kTileBytes;
   }
   each_sum([&](auto tile, std::byte* to) { tiles.template Store<tile>(to, sums.row); });
 }
