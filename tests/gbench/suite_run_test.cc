@@ -267,6 +267,11 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
   EXPECT_EQ(rows[3].at("iterations"), 3);
   EXPECT_EQ(rows[6].at("aggregate_unit"), "percentage");
   EXPECT_NEAR(rows[6].at("real_time").get<double>(), 0, 1e-6) << "a fraction";
+
+  builds = 0;
+  options_.repetitions = 2;
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family, {{"cache", "warm"}})}), 1);
+  EXPECT_EQ(RowsWritten().size(), 2) << "one figure has no aggregates";
 }
 
 // The library's own keys, in its order.

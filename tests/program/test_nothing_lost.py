@@ -44,7 +44,7 @@ def copying(request: pytest.FixtureRequest, tmp_path: Path) -> Entry:
     return entry(request.param, PROGRAM.name, COPY, tmp_path)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.slow)])
 def going_wrong(request: pytest.FixtureRequest, tmp_path: Path) -> Entry:
     """Cases of an entry that end in every way."""
     return entry(request.param, "planted", PLANTED, tmp_path)
@@ -425,7 +425,7 @@ def test_the_child_is_the_first_that_the_system_kills_for_memory(hanging: subpro
     assert score(child_of(hanging.pid)) > score(hanging.pid) or score(hanging.pid) == 1000
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_to_a_hanging_case_ends_the_run_in_order(
     going_wrong: Entry, number: signal.Signals, tmp_path: Path
 ) -> None:

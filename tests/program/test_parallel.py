@@ -60,7 +60,11 @@ def checked(row: dict[str, Any], sent: float = 1) -> float:
 
 @pytest.mark.parametrize(
     ("ranks", "sizes"),
-    [("2", SIZES), ("4", OTHER_SIZES), pytest.param("2,4", OTHER_SIZES, marks=pytest.mark.nightly)],
+    [
+        ("2", SIZES),
+        pytest.param("4", OTHER_SIZES, marks=pytest.mark.slow),
+        pytest.param("2,4", OTHER_SIZES, marks=pytest.mark.nightly),
+    ],
     ids=["sizes", "other_sizes", "other_sizes_of_both"],
 )
 @pytest.mark.parametrize("family", OTHER_SIZES)
@@ -75,8 +79,8 @@ def test_every_kind(family: str, ranks: str, sizes: dict[str, Sizes], tmp_path: 
 @pytest.mark.parametrize(
     ("family", "kind", "buckets"),
     [
-        ("train_step", "ddp_bucketed", "1,7,25"),
-        ("train_step", "zero1", "1,7,25"),
+        pytest.param("train_step", "ddp_bucketed", "1,7,25", marks=pytest.mark.slow),
+        pytest.param("train_step", "zero1", "1,7,25", marks=pytest.mark.slow),
         ("mlp", "ddp_bucketed", "1,2,3,9"),
         pytest.param("train_step", "ddp_bucketed", "4,15", marks=pytest.mark.nightly),
         pytest.param("train_step", "zero1", "4", marks=pytest.mark.nightly),
@@ -96,6 +100,7 @@ def test_buckets_of_any_size(family: str, kind: str, buckets: str, tmp_path: Pat
         assert len({row["peak_mem"] for row in found}) > 1, "the axis changes the buckets"
 
 
+@pytest.mark.slow
 def test_rounding_that_grows_with_the_depth(tmp_path: Path) -> None:
     """It is largest in the rows of the embedding that few tokens read, whose values are small."""
     deep = {"train_step": SIZES["train_step"] | {"layers": 24, "vocab": 10_000}}
@@ -103,6 +108,7 @@ def test_rounding_that_grows_with_the_depth(tmp_path: Path) -> None:
     assert abs(checked(row)) <= 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["decode", "prefill"])
 def test_decoders(family: str, tmp_path: Path) -> None:
     found = rows(family, tmp_path)

@@ -73,6 +73,7 @@ def one_each(names: list[str]) -> list[str]:
     return list(first.values())
 
 
+@pytest.mark.slow
 def test_every_family(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
     axes = [f"--axis={axis}" for axis in SMALL]
@@ -109,6 +110,7 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
     assert not list(folder.glob("*.part*"))
 
 
+@pytest.mark.slow
 def test_several_ranks(run: Run, tmp_path: Path) -> None:
     """Rank 0's step, which the others take with it; and the next case finds all in step."""
     cases = "--benchmark_filter=^(mlp/.*/parallel:(ddp_overlap|tensor)|all_reduce/impl:gloo/.*/bytes:1024)/?"

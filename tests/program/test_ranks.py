@@ -95,6 +95,7 @@ def as_rank(
     return start(*flags, launcher=launcher, program=program, **place)
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_on_one_rank_is_one_row(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     status, errors = finish(start(cases(".*"), f"--rank_timeout={HANG}", f"--benchmark_out={out}"))
@@ -121,7 +122,12 @@ def test_three_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("victims", "kills"), [([0], 3), ([1], 3), pytest.param([0, 1, 2], 20, marks=pytest.mark.nightly)]
+    ("victims", "kills"),
+    [
+        ([0], 3),
+        pytest.param([1], 3, marks=pytest.mark.slow),
+        pytest.param([0, 1, 2], 20, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_killed_rank_costs_one_row(victims: list[int], kills: int, tmp_path: Path) -> None:
     repetitions = 10 * kills
@@ -193,6 +199,7 @@ def test_ranks_that_torchrun_started(tmp_path: Path) -> None:
     assert all("needs 3 ranks" in found[how, 3] for how in ("good", "throws", "last"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False], ids=["journal", "none"])
 def test_ranks_that_torchrun_starts_again_continue_or_say_why(keeps: bool, tmp_path: Path) -> None:
     journal, out = tmp_path / "journal", tmp_path / "out.json"
@@ -220,6 +227,7 @@ def test_ranks_that_torchrun_starts_again_continue_or_say_why(keeps: bool, tmp_p
     assert sum(line["verdict"] != "measured" for line in lines) <= 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_on_rank_0_loses_no_finished_case(tmp_path: Path) -> None:
     journal, whole = tmp_path / "journal", tmp_path / "whole"
     flags = (cases("good"), "--benchmark_repetitions=9")

@@ -633,6 +633,15 @@ def test_each_result_has_its_tolerance() -> None:
     assert "wrong result 1" in measured({0: 0.1})
     assert not measured([0.1, 0.001])
     assert measured([0.1] * 3) == "tolerance=[0.1, 0.1, 0.1]: the reference gives 2 outputs, from 0"
+
+    def filling(x: Any, out: Any, factor: float = 1.01) -> Any:
+        np.multiply(x, factor, out=out)
+        return x * 1.0
+
+    options: dict[str, Any] = {"reference": lambda x, out: filling(x, out, 1.0), "mutates": [1], **_FEW}
+    arguments = (_X, np.zeros_like(_X))
+    assert "argument" in roofbench.measure(filling, *arguments, tolerance={0: 0.1}, **options).failure
+    assert roofbench.measure(filling, *arguments, tolerance={1: 0.1}, **options).ok, "arguments come after results"
     for wrong, kind in (("1e-3", TypeError), ([None, "a"], TypeError), ({"a": 1}, TypeError), ([-1.0], ValueError)):
         with pytest.raises(kind, match="tolerance="):
             measured(wrong)

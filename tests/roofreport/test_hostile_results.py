@@ -181,6 +181,7 @@ _COUNTERS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "value"),
     [

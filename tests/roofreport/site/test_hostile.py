@@ -8,6 +8,8 @@ import sites
 from playwright.sync_api import Browser, Page, expect
 from roofreport.text import printable
 
+pytestmark = pytest.mark.slow  # a browser opens every page
+
 # Elements that no page has, also inside of Bokeh's shadow roots; and what the hostile names would call.
 _FOREIGN = """() => {
   const found = [], seen = [document];

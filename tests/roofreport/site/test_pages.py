@@ -23,6 +23,8 @@ from playwright.sync_api import Browser, Page, expect
 from roofreport.history.store import open_store
 from roofreport.site import overview
 
+pytestmark = pytest.mark.slow  # a browser opens every page
+
 expect.set_options(timeout=sites.PATIENCE_MS)
 _LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
