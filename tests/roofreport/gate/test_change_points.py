@@ -47,6 +47,14 @@ def test_noise_has_few_levels() -> None:
     assert sum(map(bool, found)) <= 2
 
 
+def test_hosts_of_a_pool_are_no_levels() -> None:
+    """Nor are single slow nights: levels of different programs are found among them."""
+    hosts = [_noise(120, seed) + 0.1 * (np.random.default_rng(seed).random(120) < 0.2) for seed in range(50)]
+    assert sum(bool(series_state.change_points(series.tolist())) for series in hosts) <= 5
+    slower = np.where(np.arange(120) >= 60, 0.08, 0.0)
+    assert sum(bool(series_state.change_points((series + slower).tolist())) for series in hosts) >= 45
+
+
 def test_a_fence_is_not_narrower_than_what_matters() -> None:
     quiet = series_state.fence_around([0.0] * 20, TIME)
     assert quiet is not None

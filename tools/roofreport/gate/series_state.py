@@ -78,6 +78,8 @@ SHORTEST_LEVEL = 3  # values of a segment
 # The least gain of a change point, in variances of a value: the sum of squares that two levels explain and one does
 # not. Chosen in the simulated year.
 PENALTY = 24.0
+# Most chance of a rank test that both sides of a change point are one level.
+MOST_CHANCE = 1e-3
 # Deviations from its neighbors' median at which a value is clipped: trouble in one nightly run is not a level.
 FARTHEST = 2.5
 NEIGHBORS = 2  # to each side
@@ -120,8 +122,31 @@ def segments(values: Floats, penalty: float, kernel: str = "linear") -> list[int
 def change_points(values: Sequence[float]) -> list[int]:
     """The positions at which a new level begins, in ascending order. `values` are finite, of one scatter at every
     level: logarithms, where a figure scatters by a share of itself."""
-    standard = steady(np.asarray(values, dtype=np.float64))
-    return [] if standard is None else segments(standard, PENALTY)
+    measured = np.asarray(values, dtype=np.float64)
+    standard = steady(measured)
+    return [] if standard is None else _confirmed(measured, segments(standard, PENALTY))
+
+
+def _confirmed(values: Floats, positions: list[int]) -> list[int]:
+    """Without those whose levels on both sides overlap as chance allows, the least certain one first: on a pool of
+    hosts, or a host in two states, the cheapest division separates nights that happen to be slow one after another.
+    """
+    # It takes half a second to import.
+    from scipy.stats import mannwhitneyu
+
+    def chance(one: Floats, other: Floats) -> float:
+        if one.max() < other.min() or other.max() < one.min():
+            return 0.0  # however few
+        return float(mannwhitneyu(one, other).pvalue)
+
+    edges = [0, *positions, len(values)]
+    while len(edges) > 2:
+        levels = [values[first:last] for first, last in pairwise(edges)]
+        chances = [chance(*both) for both in pairwise(levels)]
+        if max(chances) <= MOST_CHANCE:
+            break
+        del edges[1 + chances.index(max(chances))]
+    return edges[1:-1]
 
 
 # How far a case follows the pace of its machine, and its times as they were had the pace stayed the same.
