@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -162,10 +163,16 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
   built.model.token_bytes = StoredAt(at).DecodeReadBytes(sequences);
   // With a draft, the gaps are those between passes.
   const char* const gap = generation->draft == nullptr ? "itl" : "pass";
-  for (const auto& [name, q] : {std::pair{"_ms", 0.5}, {"_p95_ms", 0.95}, {"_p99_ms", 0.99}}) {
-    built.figures.emplace_back(absl::StrCat(gap, name), [=, q = q] {
-      return timing::Quantile(generation->generation.gaps(), q) * kMilliseconds;
-    });
+  built.figures.emplace_back(absl::StrCat(gap, "_ms"),
+                             [=] { return timing::Median(generation->generation.gaps()) * kMilliseconds; });
+  for (const auto& [name, q] : {std::pair{"_p95", 0.95}, {"_p99", 0.99}}) {
+    const auto tail = [=, q = q](double timing::BoundedQuantile::*part, double unit) {
+      const auto found = timing::QuantileInInterval(generation->generation.gaps(), q);
+      return found ? *found.*part * unit : std::numeric_limits<double>::quiet_NaN();
+    };
+    built.figures.emplace_back(absl::StrCat(gap, name, "_ms"),
+                               [=] { return tail(&timing::BoundedQuantile::value, kMilliseconds); });
+    built.figures.emplace_back(absl::StrCat(gap, name, "_ci"), [=] { return tail(&timing::BoundedQuantile::ci, 1); });
   }
 }
 

@@ -170,8 +170,18 @@ constexpr CounterSpec kTable[] = {
     {"mean_ms", "ms", kLower, 0.02, kMeasured, "mean of the samples", "", Milliseconds<&timing::Summary::mean>},
     {"stddev_ms", "ms", kLower, 0.5, kMeasured, "standard deviation of the samples", "",
      Milliseconds<&timing::Summary::stddev>},
-    {"p95_ms", "ms", kLower, 0.05, kMeasured, "95th percentile of the samples", "",
-     Milliseconds<&timing::Summary::p95>},
+    {"p95_ms", "ms", kLower, 0.05, kMeasured, "95th percentile of the samples",
+     "fewer than 72 samples, which cannot bound it at 95 %",
+     [](const CounterContext& c) -> Value {
+       const auto p95 = timing::QuantileInInterval(c.outcome.samples.seconds, 0.95);
+       return p95 ? Value(p95->value * kMilliseconds) : std::nullopt;
+     }},
+    {"p95_ci", "fraction", kLower, 0.5, kMeasured,
+     "half-width of its 95 % confidence interval over it, by order statistics of independent samples", "as p95_ms",
+     [](const CounterContext& c) -> Value {
+       const auto p95 = timing::QuantileInInterval(c.outcome.samples.seconds, 0.95);
+       return p95 ? Value(p95->ci) : std::nullopt;
+     }},
     {"min_ms", "ms", kLower, 0.02, kMeasured, "fastest sample", "", Milliseconds<&timing::Summary::min>},
     {"ci", "fraction", kLower, 0.5, kMeasured,
      "half-width of the median's 95 % confidence interval over the median, allowing for the correlation of samples, "
@@ -214,8 +224,8 @@ constexpr CounterSpec kTable[] = {
      "predicted_mem and what the process had in RAM before: its libraries and the buffers of the memory roof",
      "as process_mem", [](const CounterContext& c) { return c.outcome.predicted_process_bytes; }},
     {"<phase>_ms", "ms", kLower, 0.01, kMeasured,
-     "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and "
-     "<phase>_p95_ms are of the same samples",
+     "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and, where "
+     "p95_ms is known, <phase>_p95_ms are of the same samples",
      "the step has no phases"},
     {"<phase>_roof", "fraction", kHigher, 0.02, kMeasured, "as roof, of the phase's own operations and time",
      "the case's formula lists no operations of the phase, the roof is unknown, or the phase ran above it"},
@@ -247,8 +257,12 @@ constexpr CounterSpec kTable[] = {
     {"itl_ms", "ms", kLower, 0.02, kMeasured,
      "inter-token latency: between a token and the next, median over all tokens",
      "the case generates no token after the first, or a draft guesses them"},
-    {"itl_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile", "as itl_ms"},
-    {"itl_p99_ms", "ms", kLower, 0.1, kMeasured, "its 99th percentile", "as itl_ms"},
+    {"itl_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile", "as itl_ms, or fewer than 72 gaps"},
+    {"itl_p95_ci", "fraction", kLower, 0.5, kMeasured, "half-width of its interval over it, as p95_ci",
+     "as itl_p95_ms"},
+    {"itl_p99_ms", "ms", kLower, 0.1, kMeasured, "its 99th percentile", "as itl_ms, or fewer than 368 gaps"},
+    {"itl_p99_ci", "fraction", kLower, 0.5, kMeasured, "half-width of its interval over it, as p95_ci",
+     "as itl_p99_ms"},
     {"tokens/s", "tokens/s", kHigher, 0.02, kMeasured,
      "tokens of a training step over its median; of a generation, those of all sequences after each one's first over "
      "the median time that they took (no prompt counts)",
@@ -352,8 +366,14 @@ constexpr CounterSpec kTable[] = {
      "as tokens_per_pass"},
     {"pass_ms", "ms", kLower, 0.02, kMeasured, "median time from one check of guesses to the next",
      "as tokens_per_pass"},
-    {"pass_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile", "as tokens_per_pass"},
-    {"pass_p99_ms", "ms", kLower, 0.1, kMeasured, "its 99th percentile", "as tokens_per_pass"},
+    {"pass_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile",
+     "as tokens_per_pass, or fewer than 72 passes"},
+    {"pass_p95_ci", "fraction", kLower, 0.5, kMeasured, "half-width of its interval over it, as p95_ci",
+     "as pass_p95_ms"},
+    {"pass_p99_ms", "ms", kLower, 0.1, kMeasured, "its 99th percentile",
+     "as tokens_per_pass, or fewer than 368 passes"},
+    {"pass_p99_ci", "fraction", kLower, 0.5, kMeasured, "half-width of its interval over it, as p95_ci",
+     "as pass_p99_ms"},
     {"outlier_columns", "count", kNeither, 0, kExact,
      "columns of the activations that LLM.int8() multiplied unquantized; for a model, the mean over the products of "
      "the last token or prompt",
@@ -481,7 +501,9 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
         add(absl::StrCat(name, "_ms"), phase.median * kMilliseconds);
         add(absl::StrCat(name, "_mean_ms"), phase.mean * kMilliseconds);
         add(absl::StrCat(name, "_stddev_ms"), phase.stddev * kMilliseconds);
-        add(absl::StrCat(name, "_p95_ms"), phase.p95 * kMilliseconds);
+        if (const auto p95 = timing::QuantileInInterval(outcome.samples.phase_seconds[i], 0.95); p95) {
+          add(absl::StrCat(name, "_p95_ms"), p95->value * kMilliseconds);
+        }
       }
     } else if (spec.name == "<phase>_roof") {
       for (std::size_t i = 0; i < outcome.phase_roofs.size(); ++i) {

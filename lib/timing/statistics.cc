@@ -15,7 +15,7 @@ namespace roofbench::timing {
 
 namespace {
 
-constexpr std::size_t kMostExactRanks = 200;  // above, the binomial distribution is taken as normal
+constexpr double kMostExactVariance = 50;     // above, the binomial distribution is taken as normal
 constexpr double kDeviationsPerMad = 1.4826;  // 1 / Phi^-1(3/4)
 
 void RequireValues(std::span<const double> values) {
@@ -89,36 +89,55 @@ double RobustDeviation(std::span<const double> values) {
   return kDeviationsPerMad * SelectQuantile(scratch, 0.5);
 }
 
-MedianRanks MedianIntervalRanks(std::size_t values, double confidence) {
-  if (values == 0) throw std::invalid_argument("an interval of no values");
-  // [x(r), x(n + 1 - r)], ranks from 1, misses the median with probability 2 P(B < r), B binomial (n, 1/2).
-  std::size_t rank = 0;
+std::optional<OrderRanks> QuantileIntervalRanks(std::size_t values, double q, double confidence) {
+  // Above the quantile lie A values, binomial (n, 1 - q): it exceeds the one that `most` exceed with P(A <= most), and
+  // is below the one that `fewest` - 1 exceed with P(A >= fewest).
+  double most = -1;
+  double fewest = 0;
   const auto n = static_cast<double>(values);
-  if (values > kMostExactRanks) {
-    const double highest = n / 2 + 0.5 - NormalQuantile(confidence) * std::sqrt(n) / 2;  // 0.5: continuity
-    rank = static_cast<std::size_t>(std::max(highest, 0.0));
-  } else if (values >= static_cast<std::size_t>(kFewestForInterval)) {
-    double mass = std::ldexp(1.0, -static_cast<int>(values));
-    double below = mass;
-    while (2 * below <= 1 - confidence) {
-      ++rank;
-      mass *= (n - static_cast<double>(rank) + 1) / static_cast<double>(rank);
-      below += mass;
+  const double mean = n * (1 - q);
+  if (const double variance = mean * q; variance > kMostExactVariance) {
+    const double reach = NormalQuantile(confidence) * std::sqrt(variance) + 0.5;  // 0.5: continuity
+    most = std::floor(mean - reach);
+    fewest = std::ceil(mean + reach);
+  } else {
+    const double tail = (1 - confidence) / 2;
+    double mass = std::pow(q, n);
+    for (double below = mass; below < 1 - tail && fewest <= n; below += mass) {
+      if (below <= tail) most = fewest;
+      ++fewest;
+      mass *= (n - fewest + 1) / fewest * ((1 - q) / q);
     }
+    ++fewest;
   }
-  const std::size_t low = rank == 0 ? 0 : rank - 1;
-  return {.low = low, .high = values - 1 - low};
+  if (most < 0 || fewest > n) return std::nullopt;
+  return OrderRanks{.low = values - static_cast<std::size_t>(fewest),
+                    .high = values - 1 - static_cast<std::size_t>(most)};
+}
+
+OrderRanks MedianIntervalRanks(std::size_t values, double confidence) {
+  if (values == 0) throw std::invalid_argument("an interval of no values");
+  return QuantileIntervalRanks(values, 0.5, confidence).value_or(OrderRanks{.low = 0, .high = values - 1});
 }
 
 Interval MedianInterval(std::span<const double> values, double confidence) {
   std::vector<double> scratch = Copy(values);
-  const MedianRanks ranks = MedianIntervalRanks(values.size(), confidence);
+  const OrderRanks ranks = MedianIntervalRanks(values.size(), confidence);
   return {.low = SelectRank(scratch, ranks.low), .high = SelectRank(scratch, ranks.high)};
 }
 
 double RelativeHalfWidth(const Interval& interval, double median) {
   const double half_width = (interval.high - interval.low) / 2;
   return half_width == 0 ? 0 : half_width / std::abs(median);
+}
+
+std::optional<BoundedQuantile> QuantileInInterval(std::span<const double> values, double q) {
+  const std::optional<OrderRanks> ranks = QuantileIntervalRanks(values.size(), q);
+  if (!ranks) return std::nullopt;
+  std::vector<double> scratch = Copy(values);
+  const double value = SelectQuantile(scratch, q);
+  const Interval interval = {.low = SelectRank(scratch, ranks->low), .high = SelectRank(scratch, ranks->high)};
+  return BoundedQuantile{.value = value, .ci = RelativeHalfWidth(interval, value)};
 }
 
 Summary Summarize(std::span<const double> values) {
@@ -129,7 +148,6 @@ Summary Summarize(std::span<const double> values) {
           .mean = Mean(values),
           .stddev = StandardDeviation(values),
           .min = *std::min_element(values.begin(), values.end()),
-          .p95 = SelectQuantile(scratch, 0.95),
           .ci = RelativeHalfWidth(SeriesMedianInterval(values), median)};
 }
 
@@ -141,7 +159,7 @@ void RunningMedian::Add(std::span<const double> ascending) {
 
 double RunningMedian::RelativeHalfWidth() const {
   if (sorted_.empty()) return std::numeric_limits<double>::infinity();
-  const MedianRanks ranks = MedianIntervalRanks(sorted_.size());
+  const OrderRanks ranks = MedianIntervalRanks(sorted_.size());
   const double median = std::midpoint(sorted_[(sorted_.size() - 1) / 2], sorted_[sorted_.size() / 2]);
   return timing::RelativeHalfWidth({.low = sorted_[ranks.low], .high = sorted_[ranks.high]}, median);
 }

@@ -25,21 +25,34 @@ struct Interval {
 };
 
 // Distribution-free confidence interval of the median from order statistics (the sign test inverted, ranks by the
-// binomial distribution; by its normal approximation above 200 values). With fewer than 6 values: [min, max].
+// binomial distribution; by its normal approximation above 200 values). With fewer values than bound it (6 at
+// 95 %): [min, max].
 Interval MedianInterval(std::span<const double> values, double confidence = 0.95);
 
 // 1 - 2 x 2^-5 < 0.95: five values cannot bound the median.
 constexpr int64_t kFewestForInterval = 6;
 
-// The ranks, from 0, of the order statistics that bound MedianInterval.
-struct MedianRanks {
+// The ranks, from 0, of order statistics.
+struct OrderRanks {
   std::size_t low = 0;
   std::size_t high = 0;
 };
-MedianRanks MedianIntervalRanks(std::size_t values, double confidence = 0.95);
+// Those that bound MedianInterval.
+OrderRanks MedianIntervalRanks(std::size_t values, double confidence = 0.95);
+
+// Those that bound a quantile likewise, q in (0, 1); nullopt where the smallest and the largest of so few values do
+// not: at 95 %, fewer than 72 for q = 0.95, and 368 for 0.99.
+std::optional<OrderRanks> QuantileIntervalRanks(std::size_t values, double q, double confidence = 0.95);
 
 // Half the width of an interval over the median: 0 for an interval without width, infinity around a median of 0.
 double RelativeHalfWidth(const Interval& interval, double median);
+
+struct BoundedQuantile {
+  double value = 0;
+  double ci = 0;  // half-width over the value of its 95 % interval, which is that of independent values
+};
+// nullopt for an empty sample as well.
+std::optional<BoundedQuantile> QuantileInInterval(std::span<const double> values, double q);
 
 struct Summary {
   int64_t samples = 0;
@@ -47,7 +60,6 @@ struct Summary {
   double mean = 0;
   double stddev = 0;
   double min = 0;
-  double p95 = 0;
   double ci = 0;  // half-width of the median's 95 % interval over the median
 };
 Summary Summarize(std::span<const double> values);

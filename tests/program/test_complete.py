@@ -114,7 +114,7 @@ def test_a_stop_id_ends_the_text_and_the_counting(checkpoint: tuple[Path, Any], 
         # One sample, so that each median is the figure itself.
         assert case["ttft_ms"] == case["prefill_ms"]
         assert case["ttft_ms"] + case["decode_ms"] == pytest.approx(case["real_time"] / 1e3, rel=1e-6)
-        assert 0 < case["itl_ms"] <= case["itl_p95_ms"] <= case["itl_p99_ms"]
+        assert case["itl_ms"] > 0 and "itl_p95_ms" not in case, "too few gaps carry it"
     work = [case["bytes/s"] * case["real_time"] for case in (stopped, short)]
     assert work[0] == pytest.approx(work[1])
 

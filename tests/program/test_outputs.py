@@ -60,7 +60,8 @@ def test_rows_are_complete(written: Written) -> None:
         assert row["iterations"] == 1
         assert row["samples"] == 5
         n = int(row["name"].split("n:")[1])
-        assert 0 < row["min_ms"] <= row["real_time"] / 1e3 <= row["p95_ms"]
+        assert 0 < row["min_ms"] <= row["real_time"] / 1e3
+        assert "p95_ms" not in row, "five samples do not bound it"
         assert row["FLOP/s"] == pytest.approx(2 * n**3 / row["real_time"] * 1e6)
 
 
@@ -156,7 +157,7 @@ def test_repetitions_are_aggregated_in_the_requested_unit(run: Run, tmp_path: Pa
     assert len(singles) == 12
     for row in singles:
         assert row["time_unit"] == "ns"
-        assert row["min_ms"] * 1e6 <= row["real_time"] <= row["p95_ms"] * 1e6
+        assert row["min_ms"] * 1e6 <= row["real_time"]
     for mean in (row for row in rows if row.get("aggregate_name") == "mean"):
         cpu = [row["cpu_time"] for row in singles if row["run_name"] == mean["run_name"]]
         assert mean["cpu_time"] == pytest.approx(sum(cpu) / len(cpu), rel=1e-6)

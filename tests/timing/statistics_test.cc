@@ -89,7 +89,7 @@ TEST(MedianInterval, HasTheRanksOfTheSignTest) {
 
 TEST(MedianInterval, OfFewValuesIsAllOfThem) {
   for (int count = 1; count < 6; ++count) {
-    const Interval interval = MedianInterval(Ramp(count), 0.5);
+    const Interval interval = MedianInterval(Ramp(count));
     EXPECT_EQ(interval.low, 1);
     EXPECT_EQ(interval.high, count);
   }
@@ -107,7 +107,7 @@ double BinomialBelow(int n, int k) {
 
 TEST(MedianInterval, IsNeverTooNarrowAndAtMostOneRankTooWide) {
   for (int n = 6; n < 1200; n += (n < 220 ? 1 : 37)) {
-    const MedianRanks ranks = MedianIntervalRanks(static_cast<std::size_t>(n));
+    const OrderRanks ranks = MedianIntervalRanks(static_cast<std::size_t>(n));
     const int low = static_cast<int>(ranks.low);
     EXPECT_EQ(ranks.low + ranks.high, static_cast<std::size_t>(n - 1));
     EXPECT_GE(1 - 2 * BinomialBelow(n, low), 0.95 - 1e-9) << n;
@@ -139,6 +139,41 @@ TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
   }
 }
 
+TEST(QuantileInterval, NeedsAsManyValuesAsReachBeyondIt) {
+  for (const auto& [q, fewest] : {std::pair{0.95, 72U}, {0.99, 368U}, {0.05, 72U}, {0.5, 6U}}) {
+    EXPECT_FALSE(QuantileIntervalRanks(fewest - 1, q)) << q;
+    EXPECT_TRUE(QuantileIntervalRanks(fewest, q)) << q;
+  }
+  EXPECT_FALSE(QuantileIntervalRanks(0, 0.95));
+  EXPECT_FALSE(QuantileInInterval({}, 0.95));
+}
+
+// By scipy.stats.binom: the ranks closest to the quantile that it is beyond with 2.5 % at most.
+TEST(QuantileInterval, HasTheRanksOfTheBinomialDistribution) {
+  struct {
+    std::size_t count;
+    double q;
+    std::size_t low;
+    std::size_t high;
+  } const expected[] = {{72, 0.95, 63, 71},       {100, 0.95, 89, 99},        {500, 0.95, 464, 484},
+                        {368, 0.99, 359, 367},    {1000, 0.99, 982, 996},     {2000, 0.99, 1970, 1988},
+                        {2000, 0.95, 1879, 1919}, {20000, 0.99, 19771, 19827}};
+  for (const auto& [count, q, low, high] : expected) {
+    const std::optional<OrderRanks> ranks = QuantileIntervalRanks(count, q);
+    ASSERT_TRUE(ranks) << count;
+    const double off = count < 2000 ? 0 : 1;  // many are taken as normal
+    EXPECT_THAT(static_cast<double>(ranks->low), DoubleNear(static_cast<double>(low), off)) << count << " " << q;
+    EXPECT_THAT(static_cast<double>(ranks->high), DoubleNear(static_cast<double>(high), off)) << count << " " << q;
+  }
+}
+
+TEST(QuantileInInterval, StatesHalfItsWidthOverItsValue) {
+  const std::optional<BoundedQuantile> p95 = QuantileInInterval(Ramp(100), 0.95);
+  ASSERT_TRUE(p95);
+  EXPECT_NEAR(p95->value, 1 + 0.95 * 99, 1e-9);
+  EXPECT_NEAR(p95->ci, (100 - 90) / 2.0 / p95->value, 1e-12) << "the 90th and the largest";
+}
+
 TEST(RelativeHalfWidth, IsNeverNotANumber) {
   EXPECT_DOUBLE_EQ(RelativeHalfWidth({.low = 9, .high = 11}, 10), 0.1);
   EXPECT_EQ(RelativeHalfWidth({.low = 0, .high = 0}, 0), 0);
@@ -152,7 +187,6 @@ TEST(Summarize, StatesEveryStatistic) {
   EXPECT_EQ(summary.mean, 50.5);
   EXPECT_NEAR(summary.stddev, std::sqrt(100 * 101 / 12.0), 1e-9);  // of 1 … n: n (n + 1) / 12
   EXPECT_EQ(summary.min, 1);
-  EXPECT_NEAR(summary.p95, 1 + 0.95 * 99, 1e-9);
   EXPECT_NEAR(summary.ci, (61 - 40) / 2.0 / 50.5, 1e-12);
   EXPECT_THROW(Summarize({}), std::invalid_argument);
 }
