@@ -9,14 +9,17 @@
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "lib/base/text.h"
 #include "lib/gbench/reporters.h"
+#include "lib/results/counters.h"
 #include "lib/results/figure_columns.h"
 #include "lib/timing/statistics.h"
 
@@ -85,7 +88,20 @@ std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
   return notes;
 }
 
-// The phases of a step, and the bandwidths and ranks of a collective.
+// "itl 12.3 ms", "98.1 tokens/s", "kl_mean 0.0021 nats".
+std::string Headline(const CounterSpec& spec, double value) {
+  for (const auto& [unit, seconds] : {std::pair{"ms", 1e-3}, {"ns", 1e-9}}) {
+    if (spec.unit != unit) continue;
+    return absl::StrCat(absl::StripSuffix(View(spec.name), absl::StrCat("_", unit)), " ", HumanTime(value * seconds));
+  }
+  if (spec.unit == "fraction") return absl::StrCat(View(spec.name), " ", HumanShare(value));
+  if (spec.unit == spec.name) return HumanRate(value, spec.unit);
+  if (spec.unit.ends_with("/s")) return absl::StrCat(View(spec.name), " ", HumanRate(value, spec.unit));
+  return absl::StrFormat("%s %.3g%s", View(spec.name), value,
+                         spec.unit == "number" ? "" : absl::StrCat(" ", View(spec.unit)));
+}
+
+// The phases of a step, what the case is run for, and the ranks of a collective.
 std::vector<std::string> Details(const Run& run, const Outcome& outcome) {
   std::vector<std::string> details;
   for (const std::string& name : outcome.phases) {
@@ -93,9 +109,9 @@ std::vector<std::string> Details(const Run& run, const Outcome& outcome) {
     if (const double own = CounterOf(run, name + "_roof"); own >= 0)
       absl::StrAppend(&details.back(), " (", Percent(own), ")");
   }
-  for (const char* counter : {"algbw", "busbw", "wirebw"}) {
-    const double rate = CounterOf(run, counter);
-    if (rate >= 0) details.push_back(absl::StrCat(counter, " ", HumanRate(rate, "B/s")));
+  for (const CounterSpec& spec : CounterTable()) {
+    const auto found = run.counters.find(std::string(spec.name));
+    if (spec.headline && found != run.counters.end()) details.push_back(Headline(spec, found->second.value));
   }
   if (const double skew = CounterOf(run, "rank_skew_ms"); skew >= 0) {
     details.push_back(absl::StrFormat("skew %s (rank %g last)", HumanTime(skew / 1e3), CounterOf(run, "last_rank")));

@@ -106,6 +106,7 @@ Value FlagOf(std::optional<bool> flag) { return flag ? Value(*flag ? 1 : 0) : st
 // Whether a counter varies between runs: the same work has the same bytes and counts, but not the same time.
 constexpr bool kMeasured = true;
 constexpr bool kExact = false;
+constexpr bool kHeadline = true;
 
 constexpr CounterSpec kTable[] = {
     {"FLOP/s", "FLOP/s", kHigher, 0.01, kMeasured, "arithmetic of the case's formula over the median time",
@@ -114,15 +115,16 @@ constexpr CounterSpec kTable[] = {
      "no traffic", [](const CounterContext& c) { return PerSecond(c.outcome.cost.Bytes(), c); }},
     {"algbw", "B/s", kHigher, 0.02, kMeasured,
      "algorithm bandwidth of a collective: bytes of the array over the median time of the slowest rank",
-     "the case is not a collective", [](const CounterContext& c) { return PerSecond(c.outcome.cost.array_bytes, c); }},
+     "the case is not a collective", [](const CounterContext& c) { return PerSecond(c.outcome.cost.array_bytes, c); },
+     kHeadline},
     {"busbw", "B/s", kHigher, 0.02, kMeasured,
      "bus bandwidth, as nccl-tests define it: algbw times what a rank has to send of each byte, which compares with "
      "the "
      "speed of a link",
-     "as algbw", [](const CounterContext& c) { return PerSecond(c.outcome.cost.bus_bytes, c); }},
+     "as algbw", [](const CounterContext& c) { return PerSecond(c.outcome.cost.bus_bytes, c); }, kHeadline},
     {"wirebw", "B/s", kHigher, 0.02, kMeasured,
      "bytes that the busiest rank sends with the algorithm of the backend, over the same time", "as algbw",
-     [](const CounterContext& c) { return PerSecond(c.outcome.cost.wire_bytes, c); }},
+     [](const CounterContext& c) { return PerSecond(c.outcome.cost.wire_bytes, c); }, kHeadline},
     {"rank_skew_ms", "ms", kLower, 0.5, kMeasured, "time between the first and the last rank's end of a step, median",
      "the run has one rank"},
     {"last_rank", "number", kNeither, 0, kMeasured, "the rank that ends its steps last most often", "as rank_skew_ms"},
@@ -253,10 +255,11 @@ constexpr CounterSpec kTable[] = {
      [](const CounterContext& c) -> Value {
        if (c.outcome.model.prompt_tokens <= 0) return std::nullopt;
        return PromptSeconds(c) * kMilliseconds;
-     }},
+     },
+     kHeadline},
     {"itl_ms", "ms", kLower, 0.02, kMeasured,
      "inter-token latency: between a token and the next, median over all tokens",
-     "the case generates no token after the first, or a draft guesses them"},
+     "the case generates no token after the first, or a draft guesses them", nullptr, kHeadline},
     {"itl_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile", "as itl_ms, or fewer than 72 gaps"},
     {"itl_p95_ci", "fraction", kLower, 0.5, kMeasured, "half-width of its interval over it, as p95_ci",
      "as itl_p95_ms"},
@@ -267,7 +270,7 @@ constexpr CounterSpec kTable[] = {
      "tokens of a training step over its median; of a generation, those of all sequences after each one's first over "
      "the median time that they took (no prompt counts)",
      "the case processes no tokens, or generates none after the first",
-     [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, TokenSeconds(c)); }},
+     [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, TokenSeconds(c)); }, kHeadline},
     {"e2e_tokens/s", "tokens/s", kHigher, 0.02, kMeasured,
      "end to end: all new tokens of a generation over its median, prompt included",
      "the case is not a whole generation",
@@ -332,16 +335,16 @@ constexpr CounterSpec kTable[] = {
      "3 cuDNN",
      "the case is not a language model, or its attention is our own or naive"},
     {"perplexity", "number", kLower, 0.005, kMeasured, "e to the mean of -ln p of a text's next tokens",
-     "the case scores no text"},
+     "the case scores no text", nullptr, kHeadline},
     {"perplexity_change", "fraction", kLower, 0.002, kMeasured,
      "perplexity over that of the checkpoint as it is stored, in fp32 arithmetic, less 1", "as perplexity"},
     {"kl_mean", "nats", kLower, 0.05, kMeasured,
-     "mean KL divergence of the next token's distribution from that of the checkpoint as it is stored",
-     "as perplexity"},
+     "mean KL divergence of the next token's distribution from that of the checkpoint as it is stored", "as perplexity",
+     nullptr, kHeadline},
     {"kl_p99", "nats", kLower, 0.1, kMeasured, "99th percentile of the same over the text's tokens", "as perplexity"},
     {"kl_max", "nats", kNeither, 0, kMeasured, "the largest of them", "as perplexity"},
     {"top1_agreement", "fraction", kHigher, 0.005, kMeasured,
-     "share of tokens where both consider the same next token most likely", "as perplexity"},
+     "share of tokens where both consider the same next token most likely", "as perplexity", nullptr, kHeadline},
     {"greedy_agreement", "number", kHigher, 0.1, kMeasured,
      "greedy tokens after the text before both first choose different ones", "as perplexity, or new is 0"},
     {"sequences", "count", kNeither, 0, kExact, "texts generated side by side, each to its own length",
@@ -360,10 +363,10 @@ constexpr CounterSpec kTable[] = {
      "new tokens after the first, over the number of times that the model checked guesses of the draft",
      "as draft_bytes, or no token follows the first"},
     {"acceptance", "fraction", kHigher, 0.05, kMeasured, "share of a draft's guesses that the model would have made",
-     "as draft_bytes, or nothing was guessed"},
+     "as draft_bytes, or nothing was guessed", nullptr, kHeadline},
     {"speedup", "number", kHigher, 0.05, kMeasured,
      "time of the tokens after the first without a draft, from one earlier run, over the time with it",
-     "as tokens_per_pass"},
+     "as tokens_per_pass", nullptr, kHeadline},
     {"pass_ms", "ms", kLower, 0.02, kMeasured, "median time from one check of guesses to the next",
      "as tokens_per_pass"},
     {"pass_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile",
@@ -388,7 +391,7 @@ constexpr CounterSpec kTable[] = {
     {"max_over_mean_load", "number", kNeither, 0, kExact, "rows of the expert that has most, over the mean of all",
      "the case has no rows of experts"},
     {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",
-     "the case does not time the sampler itself"},
+     "the case does not time the sampler itself", nullptr, kHeadline},
     {"launch_bound", "0 or 1", kLower, 0, kExact,
      "1: enqueueing takes the host longer than the device needs, or nearly all of the time of a step that waits for "
      "the device",
@@ -435,6 +438,7 @@ nlohmann::ordered_json CounterJson(const CounterSpec& spec) {
           {"better", std::string(Name(spec.better))},
           {"threshold", spec.threshold},
           {"noisy", spec.noisy},
+          {"headline", spec.headline},
           {"meaning", std::string(spec.doc)},
           {"absent", std::string(spec.absent)}};
 }

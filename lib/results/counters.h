@@ -37,6 +37,8 @@ struct CounterSpec {
   std::string_view absent = {};  // when it is omitted; empty: never
   // nullopt: omitted for this case. Empty for rows that stand for several counters or that a case supplies itself.
   std::optional<double> (*value)(const CounterContext&) = nullptr;
+  // What a case is run for, beyond its time: in the line of the console and the default columns of tables.
+  bool headline = false;
 };
 
 // Sorted by precedence: if two rows match a name ("<…>" matches a word), the first applies.

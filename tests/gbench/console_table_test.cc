@@ -86,6 +86,15 @@ TEST(ConsoleTable, ACollectiveHasItsBandwidthsAndRanks) {
               testing::HasSubstr("link 20.0 µs + bytes/(5.00 GB/s)"));
 }
 
+// What they are run for is in their line, not only in their file.
+TEST(ConsoleTable, AScoreAndAGenerationHaveTheirAnswer) {
+  EXPECT_THAT(Shown({{"perplexity", 12.34}, {"kl_mean", 0.00212}, {"top1_agreement", 0.985}, {"tokens/s", 98.1}}),
+              testing::HasSubstr("    98.1 tokens/s, perplexity 12.3, kl_mean 0.00212 nats, top1_agreement 98.5 %\n"));
+  EXPECT_THAT(Shown({{"ttft_ms", 80}, {"itl_ms", 10}, {"tokens/s", 100}, {"acceptance", 0.75}, {"speedup", 1.38}}),
+              testing::HasSubstr("    ttft 80.0 ms, itl 10.0 ms, 100 tokens/s, acceptance 75.0 %, speedup 1.38\n"));
+  EXPECT_THAT(Shown({{"overhead_ns", 42}}), testing::HasSubstr("    overhead 42.0 ns\n"));
+}
+
 // A busy machine widens the interval beyond its column.
 TEST(ConsoleTable, NotesAfterAWideFigureFitTheWidth) {
   for (const double ci : {0.01, 1234.5}) {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 import tiny_checkpoint
-from built_program import NO_ROOFS
+from built_program import NO_ROOFS, ROOT
 
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
@@ -239,3 +240,33 @@ def test_a_cache_in_8_bits_costs_as_in_transformers(
     bf16 = 0 if precision == "fp32" else rows["precision:bf16"]["kl_mean"]
     assert_scored(row, logits, logits_of(model, text), text, bf16, kl=0.2)
     assert row["kl_mean"] > rows[f"precision:{precision}"]["kl_mean"]
+
+
+def test_the_line_and_the_table_have_speed_memory_and_quality(
+    checkpoint: tuple[Path, Any], text: list[int], program: Path, tmp_path: Path
+) -> None:
+    """As docs/serving.md runs it: generations and scores of one checkpoint, fp8 among them."""
+    filter_ = "^(generate/model:checkpoint/.*prompt:32/|quality/(impl:eager/precision:fp8|precision:(bf16|int4))/group:32/new:)"
+    result = tmp_path / "quality.json"
+    flags = (
+        f"--checkpoint={checkpoint[0]}",
+        f"--text_ids={','.join(map(str, text[:16]))}",
+        f"--benchmark_filter={filter_}",
+        "--axis=generate.model=checkpoint",
+        *("--axis=generate.group=32", "--axis=quality.group=32", "--axis=quality.new=1"),
+        *("--benchmark_min_time=1x", "--threads=1", f"--benchmark_out={result}", *NO_ROOFS),
+    )
+    done = subprocess.run([program, *flags], capture_output=True, text=True, timeout=600, check=True)
+    answers = re.findall(r"tokens/s, perplexity [\d.]+, kl_mean \S+ nats, top1_agreement [\d.]+ %", done.stdout)
+    assert len(answers) == 3, done.stdout
+    report = [str(ROOT / "tools" / "report"), "summary", str(result)]
+    wide = os.environ | {"COLUMNS": "250"}
+    tables = subprocess.run(report, env=wide, capture_output=True, text=True, timeout=600, check=True).stdout
+    for work, columns, rows in (
+        ("generate/model:checkpoint/group:32/prompt:32/new:8", ["first token", "tokens/s", "memory"], ["bf16", "int4"]),
+        ("quality/group:32/new:1", ["tokens/s", "weights", "memory"], ["bf16", "int4", "fp8 (eager)"]),
+    ):
+        table = tables[tables.index(work) :].partition("closest to the checkpoint")[0]
+        assert all(column in table.splitlines()[0] for column in [*columns, "perplexity", "kl_mean", "top1_agreement"])
+        for row in rows:
+            assert re.search(rf"^  {re.escape(row)}  .* nats ", table, re.MULTILINE), tables

@@ -154,6 +154,9 @@ TEST(Contract, HasFamiliesAndEveryCounterInTheOrderOfTheTable) {
   EXPECT_EQ(names, expected);
   EXPECT_LT(std::ranges::find(names, "predicted_<component>_mem"), std::ranges::find(names, "<component>_mem"))
       << "the first pattern that matches applies";
+  for (std::size_t i = 0; i < CounterTable().size(); ++i) {
+    EXPECT_EQ(contract["counters"][i + 1]["headline"], CounterTable()[i].headline);
+  }
   const auto& time = contract["counters"][0];
   EXPECT_EQ(time["unit"], "s");
   EXPECT_EQ(time["better"], "lower");

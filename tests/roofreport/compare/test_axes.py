@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -57,7 +59,7 @@ def test_the_rest_of_the_roof(roof: float | None, left: str) -> None:
     assert left in [cell.text for cell in result_tables.winners_table([found]).rows[0]]
 
 
-def test_precisions_of_one_generation_the_fastest_first(tmp_path: Path) -> None:
+def test_precisions_of_one_generation_the_fastest_first() -> None:
     rows = [
         builders.generation("a", "bf16", 50.0, 4e9),
         builders.generation("b", "bf16", 70.0, 4e9),
@@ -68,10 +70,74 @@ def test_precisions_of_one_generation_the_fastest_first(tmp_path: Path) -> None:
         builders.row("gemv/precision:int4/n:1", 1.0),
         builders.error_row("generate/model:b/precision:int4/new:8", "failed: no"),
     ]
-    (choice,) = axes.precisions(load(builders.write_json(tmp_path / "a.json", rows)).cases)
+    (choice,) = _precisions(rows)
     assert choice.work == "generate/model:a/new:8"
     assert choice.values == ("int4", "int8", "bf16")
     assert choice.lead == pytest.approx(1.25)
-    table = result_tables.precision_table(choice)
+    table = result_tables.precision_table(choice, contract.packaged())
     assert [cell.text for cell in table.rows[1]] == ["int8", "80 ms", "10 ms", "20 ms", "100.0", "2 GB"]
     assert "1.25x the tokens/s of int8 at 0.50 of its bytes" in table.legend[0]
+    assert table.legend[1].startswith("by speed alone"), "the text of random weights is nobody's"
+
+
+def _precisions(rows: list[dict[str, Any]]) -> list[axes.Precisions]:
+    with tempfile.TemporaryDirectory() as folder:
+        cases = load(builders.write_json(Path(folder) / "a.json", rows)).cases
+    return axes.precisions(cases, contract.packaged())
+
+
+def _score(axis: str, rate: float, divergence: float) -> dict[str, Any]:
+    scores = {"perplexity": 12.5, "kl_mean": divergence, "top1_agreement": 0.985}
+    return (
+        builders.row(f"quality/{axis}/new:64", 10.0) | {"tokens/s": rate, "model_bytes": 1e9, "peak_mem": 2e9} | scores
+    )
+
+
+def _renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    return row | {key: row[key].replace(old, new) for key in ("name", "run_name")}
+
+
+_SCORES = [
+    _score("precision:bf16", 50.0, 0.0004),
+    _score("precision:int8", 100.0, 0.002),
+    _score("precision:int4", 125.0, 0.24),
+    _score("precision:int4/keep:lm_head", 120.0, 0.11),
+    _score("impl:eager/precision:fp8", 2.0, 0.01),
+]
+
+
+def test_a_scored_text_has_speed_memory_and_quality_in_one_table() -> None:
+    (choice,) = _precisions(_SCORES)
+    assert choice.values == ("int4", "int8", "bf16", "fp8 (eager)")
+    table = result_tables.precision_table(choice, contract.packaged())
+    headers = ("tokens/s", "weights", "memory", "perplexity", "kl_mean", "top1_agreement")
+    assert table.headers == ("quality/new:64", *headers)
+    assert [cell.text for cell in table.rows[0]] == ["int4", "125.0", "1 GB", "2 GB", "12.5", "0.24 nats", "98.5 %"]
+    closest = "closest to the checkpoint: bf16, kl_mean 0.0004 nats; int8 0.002, fp8 (eager) 0.01, int4 0.24"
+    assert table.legend[1] == closest
+    assert result_tables.serve_in(choice).endswith(closest)
+
+
+def test_a_generation_has_the_score_of_what_it_stores() -> None:
+    rows = [builders.generation("checkpoint", "bf16", 50.0, 4e9), builders.generation("checkpoint", "int4", 125.0, 1e9)]
+    kept = [_renamed(row, "/new", "/keep:lm_head/new") for row in rows]
+    others = [_renamed(row, "checkpoint", "llama2_7b") for row in rows]
+    found = {one.work: one for one in _precisions([*rows, *kept, *others, *_SCORES])}
+    scores = {
+        work: [score.counters["kl_mean"] if score else None for score in one.scores] for work, one in found.items()
+    }
+    assert scores == {
+        "generate/model:checkpoint/new:8": [0.24, 0.0004],
+        "generate/model:checkpoint/keep:lm_head/new:8": [0.11, None],
+        "generate/model:llama2_7b/new:8": [None, None],
+        "quality/new:64": [0.24, 0.002, 0.0004, 0.01],
+    }
+    table = result_tables.precision_table(found["generate/model:checkpoint/new:8"], contract.packaged())
+    assert table.headers[1:3] == ("first token", "next token") and table.headers[-2:] == ("kl_mean", "top1_agreement")
+
+
+def test_the_fastest_implementation_serves_a_precision() -> None:
+    rows = [builders.generation("m", precision, rate, 1e9) for precision, rate in (("bf16", 50), ("int8", 90))]
+    eager = _renamed(builders.generation("m", "bf16", 60.0, 1e9), "generate/", "generate/impl:eager/")
+    (choice,) = _precisions([*rows, eager])
+    assert choice.values == ("int8", "bf16 (eager)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
@@ -220,8 +221,23 @@ def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(tmp_path: P
     lines = report("table", builders.write_json(tmp_path / "run.json", rows)).splitlines()
     assert lines[-2:] == [
         "fastest: norm/d:1: native, 2 ms, 40.0 % of the roof, 60.0 % left, 2.00x eager",
-        "precision to serve in: generate/model:llama/new:8: int4, 125.0 tokens/s, 2.50x bf16 at 0.25 of its bytes",
+        "precision to serve in: generate/model:llama/new:8: int4, 125.0 tokens/s, 2.50x bf16 at 0.25 of its bytes; "
+        "by speed alone: quality scores what it does to the text of a checkpoint",
     ]
+
+
+def test_what_a_case_is_run_for_is_in_its_row(tmp_path: Path, report: Report) -> None:
+    """The contract marks these counters, and a column is there where a case has it."""
+    scored = {"perplexity": 12.5, "kl_mean": 0.002, "top1_agreement": 0.985, "tokens/s": 98.1}
+    rows = [builders.row("quality/precision:int8/new:64", 10.0) | scored, builders.row(builders.COPY, 9.0)]
+    head, _, row, copy, *_ = report("table", builders.write_json(tmp_path / "run.json", rows)).splitlines()
+    assert head.endswith("tokens/s  perplexity     kl_mean  top1_agreement")
+    assert row.split()[-6:] == ["tokens/s", "12.5", "0.002", "nats", "98.5", "%"]
+    assert copy.startswith("copy") and "busbw" not in head
+    # A contract of an earlier release marks none.
+    counters = [{k: v for k, v in one.items() if k != "headline"} for one in builders.contract()["counters"]]
+    older = builders.write_json(tmp_path / "old.json", rows, contract=json.dumps(builders.contract(counters=counters)))
+    assert "perplexity" not in report("table", older)
 
 
 def test_a_baseline_adds_a_speed_up(tmp_path: Path, report: Report) -> None:

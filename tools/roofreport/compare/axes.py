@@ -6,7 +6,7 @@ baseline, throughput against batch, and the pairs that abba --match compares.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from roofreport.errors import UnusableInputError
@@ -71,19 +71,76 @@ def winners(cases: Iterable[Case], contract: Contract) -> list[Ranking]:
     return _rankings(candidates())
 
 
-def precisions(cases: Iterable[Case]) -> list[Ranking]:
-    """One for each generation that was measured in two precisions or more, by tokens per second."""
+DIVERGENCE = "kl_mean"  # of a text that a precision was scored by
+
+
+@dataclass(frozen=True)
+class Precisions(Ranking):
+    """The precisions of one generation, or of a text that is read token by token."""
+
+    scores: tuple[Case | None, ...] = ()  # what each does to a text; None: not scored
+
+
+def precisions(cases: Sequence[Case], contract: Contract) -> list[Precisions]:
+    """One for each generation, and each scored text, that was measured in two precisions or more, by tokens per second:
+    each precision by the fastest implementation that has it.
+    """
+    groups: dict[str, dict[str, Case]] = {}
+    for case in cases:
+        work, _ = case_name.with_role(case.name, IMPLEMENTATION, contract)
+        precision = case_name.axes(case.name).get(case_name.PRECISION)
+        # Without the first or the second of the counters, nothing is generated after a first token, or scored.
+        serves = case.counters.get("itl_ms", 0) > 0 or DIVERGENCE in case.counters
+        known = all(case.counters.get(counter, 0) > 0 for counter in ("tokens/s", "model_bytes"))
+        if not (precision and serves and known and case.state is State.MEASURED):
+            continue
+        group = groups.setdefault(case_name.without_axis(work, case_name.PRECISION), {})
+        if precision not in group or group[precision].counters["tokens/s"] < case.counters["tokens/s"]:
+            group[precision] = case
 
     def candidates() -> Iterator[tuple[str, _Candidate]]:
-        for case in cases:
-            precision = case_name.axes(case.name).get(case_name.PRECISION)
-            # Without the first of the counters, nothing is generated after a first token.
-            known = all(case.counters.get(counter, 0) > 0 for counter in ("itl_ms", "tokens/s", "model_bytes"))
-            if precision and known and case.state is State.MEASURED:
-                work = case_name.without_axis(case.name, case_name.PRECISION)
-                yield work, (1 / case.counters["tokens/s"], precision, case)
+        for work, group in groups.items():
+            # That of a name which omits it is the family's default.
+            named = {precision: _named_implementation(case, contract) for precision, case in group.items()}
+            several = len(set(named.values())) > 1
+            for precision, case in group.items():
+                value = f"{precision} ({named[precision]})" if several and named[precision] else precision
+                yield work, (1 / case.counters["tokens/s"], value, case)
 
-    return _rankings(candidates(), "tokens/s")
+    score = _scores(cases, contract)
+    return [
+        Precisions(one.work, one.values, one.cases, one.lead, one.metric, tuple(map(score, one.cases)))
+        for one in _rankings(candidates(), "tokens/s")
+    ]
+
+
+def _named_implementation(case: Case, contract: Contract) -> str:
+    axis = contract.axis_with_role(case_name.family(case.name), IMPLEMENTATION)
+    return case_name.axes(case.name).get(axis.name, "") if axis else ""
+
+
+def _scores(cases: Iterable[Case], contract: Contract) -> Callable[[Case], Case | None]:
+    """The scored case that stores the same model as another one does: all of a run read one checkpoint."""
+    scored: dict[tuple[tuple[str, str | None], ...], Case] = {}
+    names: tuple[str, ...] = ()
+
+    def storage(case: Case) -> tuple[tuple[str, str | None], ...]:
+        return tuple((name, case_name.value_of(case.name, name, contract)) for name in names)
+
+    for case in cases:
+        family = contract.families.get(case_name.family(case.name))
+        if family and DIVERGENCE in case.counters and case.state is State.MEASURED:
+            # Sizes are those of the text, and not of what is stored.
+            names = tuple(axis.name for axis in family.axes if axis.role != "size" and axis.name != "cache")
+            scored[storage(case)] = case
+
+    def score(case: Case) -> Case | None:
+        if DIVERGENCE in case.counters:
+            return case
+        is_same_model = case_name.value_of(case.name, case_name.MODEL, contract) in (None, case_name.CHECKPOINT)
+        return scored.get(storage(case)) if is_same_model else None
+
+    return score
 
 
 def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float | None]:

@@ -9,6 +9,8 @@ MANUAL_TIME = "/manual_time"
 # Axes that mean the same in every family.
 DTYPE = "dtype"  # what tensors are stored and computed in
 PRECISION = "precision"  # the format of weights
+MODEL = "model"
+CHECKPOINT = "checkpoint"  # the model of --checkpoint
 PASS = "pass"  # forward, backward, … of a model or an operation
 _EXPERIMENT = "experiment"  # a published one, which has the format of its weights in its name
 _FORMATS = frozenset({"bf16", "fp16", "int8"})

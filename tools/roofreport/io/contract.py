@@ -41,6 +41,7 @@ class Metric:
     better: Better
     practical: float  # a smaller relative change does not matter in practice
     noisy: bool = True  # follows the clock; False: the same work gives the same figure
+    headline: bool = False  # what a case is run for, beyond its time: in the default columns
 
     def worse(self, change: float) -> bool:
         """Whether a change in this direction, for a metric that has one, is for the worse."""
@@ -148,6 +149,11 @@ class Contract:
         return self._found[name]
 
     @cached_property
+    def headlines(self) -> list[str]:
+        """The names of the counters that cases are run for."""
+        return [metric.name for metric in self.counters if metric.headline]
+
+    @cached_property
     def _roles(self) -> dict[str, Axis]:
         """The axis that has a role in the first family with one."""
         found: dict[str, Axis] = {}
@@ -171,7 +177,14 @@ def _family(entry: dict[str, Any]) -> Family:
 def parse(document: dict[str, Any]) -> Contract:
     """`document` fits the schema of contracts."""
     metrics = [
-        Metric(row["name"], row["unit"], Better(row["better"]), row["threshold"], row["noisy"])
+        Metric(
+            row["name"],
+            row["unit"],
+            Better(row["better"]),
+            row["threshold"],
+            row["noisy"],
+            row.get("headline", False),
+        )
         for row in document["counters"]
     ]
     return Contract(
@@ -195,7 +208,9 @@ def reduced(document: dict[str, Any]) -> dict[str, Any]:
         for family in document["families"]
     ]
     counters = [
-        {name: row[name] for name in ("name", "unit", "better", "threshold", "noisy")} for row in document["counters"]
+        {name: row[name] for name in ("name", "unit", "better", "threshold", "noisy")}
+        | ({"headline": True} if row.get("headline") else {})
+        for row in document["counters"]
     ]
     return {"schema": document["schema"], "version": document["version"], "families": families, "counters": counters}
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeGuard
 
 from roofreport import units
 from roofreport.compare import axes
-from roofreport.compare.axes import Ranking
+from roofreport.compare.axes import DIVERGENCE, Precisions, Ranking
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.reliability import IN_DOUBT, doubt
@@ -68,13 +68,31 @@ def _over_the_second(choice: Ranking, of: str = "") -> str:
     return f"{choice.lead:.2f}x {of}{choice.values[1]} {share}"
 
 
-def serve_in(choice: Ranking) -> str:
+_UNSCORED = "by speed alone: quality scores what it does to the text of a checkpoint"
+
+
+def _closest(choice: Precisions) -> str:
+    """ "closest to the checkpoint: bf16, kl_mean 0.0004 nats; int8 0.002, int4 0.24"."""
+    scored = [
+        (score.counters[DIVERGENCE], value) for value, score in zip(choice.values, choice.scores, strict=True) if score
+    ]
+    if len(scored) < 2:
+        return _UNSCORED
+    (least, best), *others = sorted(scored)
+    further = ", ".join(f"{value} {units.digits(divergence)}" for divergence, value in others)
+    return f"closest to the checkpoint: {best}, {DIVERGENCE} {units.digits(least)} nats; {further}"
+
+
+def serve_in(choice: Precisions) -> str:
     """One line, for the end of a table."""
     title = f"precision to serve in: {choice.work}"
     if choice.unranked:
-        return f"{title}: {_unranked(choice)}"
+        return f"{title}: {_unranked(choice)}; {_closest(choice)}"
     rate = choice.cases[0].counters["tokens/s"]
-    return f"{title}: {choice.values[0]}, {rate:.1f} tokens/s, {_over_the_second(choice)}"
+    return f"{title}: {choice.values[0]}, {rate:.1f} tokens/s, {_over_the_second(choice)}; {_closest(choice)}"
+
+
+_Precision = tuple[str, Case, Case | None]  # its name, what serves in it, and what scores it
 
 
 def winners_table(found: Sequence[Ranking]) -> Table:
@@ -91,19 +109,26 @@ def winners_table(found: Sequence[Ranking]) -> Table:
     )
 
 
-def precision_table(choice: Ranking) -> Table:
-    """One row per precision, the fastest first."""
+_SERVED = {"ttft_ms", "itl_ms", "tokens/s"}  # columns of every precision
+
+
+def precision_table(choice: Precisions, contract: Contract) -> Table:
+    """One row per precision, the fastest first: speed, memory, and what it does to a text where that was scored."""
     advice = f"fastest here: {choice.values[0]}, {_over_the_second(choice, 'the tokens/s of ')}"
 
-    def time(counter: str) -> Callable[[tuple[str, Case]], Cell]:
-        def of(row: tuple[str, Case]) -> Cell:
+    def time(counter: str) -> Callable[[_Precision], Cell]:
+        def of(row: _Precision) -> Cell:
             milliseconds = row[1].counters.get(counter, 0.0)
             return figure(milliseconds / 1e3 if milliseconds > 0 else None, units.time)
 
         return of
 
+    def scored(counter: str) -> Column[_Precision]:
+        return counter, lambda row: _counter(row[2], counter, contract) if row[2] else Cell()
+
+    scores = [score for score in choice.scores if score]
     return table(
-        list(zip(choice.values, choice.cases, strict=True)),
+        list(zip(choice.values, choice.cases, choice.scores, strict=True)),
         (
             (choice.work, lambda row: words(row[0])),
             ("first token", time("ttft_ms")),
@@ -111,9 +136,15 @@ def precision_table(choice: Ranking) -> Table:
             ("p95", time("itl_p95_ms")),
             ("tokens/s", lambda row: figure(row[1].counters["tokens/s"], "{:.1f}".format)),
             ("weights", lambda row: figure(row[1].counters["model_bytes"], units.bytes_)),
+            ("memory", lambda row: figure(row[1].counters.get("peak_mem"), units.bytes_)),
+            *(
+                scored(name)
+                for name in contract.headlines
+                if name not in _SERVED and any(name in score.counters for score in scores)
+            ),
         ),
-        [_unranked(choice) or advice],
-    )
+        [_unranked(choice) or advice, _closest(choice)],
+    ).without_empty_columns()
 
 
 _WIDEST_EXPONENT = 4.0  # which holds every growth that anyone expects
@@ -145,8 +176,9 @@ MEAN = "mean"
 INTERVAL = "ci"
 NOTES = "notes"  # why figures are in doubt
 _FIGURES = ("samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util")
+_HEADLINES = "<headline>"  # the counters that the contract marks: what a case is run for
 # Columns that most cases have; a column that no case has is left out.
-DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, *_FIGURES, NOTES)
+DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, *_FIGURES, _HEADLINES, NOTES)
 
 _MILLISECOND = 1e-3
 
@@ -168,10 +200,14 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
             return Cell()
         scale, unit = (1.0, "ms") if mean >= 1 else (1e3, "µs")
         return Cell(f"{units.digits(mean * scale)} ± {units.digits(deviation * scale, 2)} {unit}", mean * _MILLISECOND)
-    metric = contract.metric(column)
+    return _counter(case, column, contract)
+
+
+def _counter(case: Case, name: str, contract: Contract) -> Cell:
+    metric = contract.metric(name)
     unit = metric.unit if metric else ""
-    shown = units.half_width if column == INTERVAL else lambda value: units.spelled(value, unit)
-    return figure(case.counters.get(column), shown)
+    shown = units.half_width if name == INTERVAL else lambda value: units.spelled(value, unit)
+    return figure(case.counters.get(name), shown)
 
 
 def _missing(case: Case | None) -> Cell:
@@ -195,6 +231,8 @@ def _expanded(columns: Sequence[str], result: Result) -> list[str]:
     for column in columns:
         if column in (NAME, MEDIAN, MEAN, NOTES) or column in known:
             chosen.append(column)
+        elif column == _HEADLINES:
+            chosen += [name for name in contract.headlines if name in known]
         elif column.startswith("<") and (metric := contract.metric(column)) is not None:
             chosen += [name for name in known if name not in special and contract.metric(name) is metric][:MOST_COLUMNS]
         elif column not in DEFAULT_COLUMNS and contract.metric(column) is None:
@@ -248,7 +286,7 @@ def result_table(
             cells += [_cell(other, MEDIAN, contract), _in_doubt() if is_in_doubt else over]
         rows.append(tuple(cells))
     legend = [fastest(winner) for winner in axes.winners(base.values(), contract)]
-    legend += [serve_in(choice) for choice in axes.precisions(base.values())]
+    legend += [serve_in(choice) for choice in axes.precisions([*base.values()], contract)]
     if len(results) > 1:
         legend += [f"[{number}] {result.name}" for number, result in enumerate(results, 1)]
         legend.append("ratio: time of [1] over the time of the other, above 1 is faster")

@@ -143,11 +143,9 @@ def _sections(results: list[Result]) -> list[str]:
         table = result_tables.winners_table(best)
         one = " (of one process)" if len(results) == 1 else ""
         found.append(section(f"Fastest implementation, and what it leaves of the roof{one}", table))
-    if choices := axes.precisions(cases):
-        tables = [result_tables.precision_table(choice) for choice in choices]
-        found.append(
-            section("Which precision to serve in (what it does to the text is for a reader to judge)", *tables)
-        )
+    if choices := axes.precisions(cases, contract):
+        tables = [result_tables.precision_table(choice, contract) for choice in choices]
+        found.append(section("Which precision to serve in", *tables))
     if series := growth.find(cases, contract):
         lines = map(result_tables.growth_line, series)
         found.append(section("Growth of time: fitted exponent (95 % interval) against the expected one", *lines))
