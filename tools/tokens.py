@@ -5,13 +5,17 @@ tools/tokens encode FOLDER [TEXT...]   prints ids separated by commas; without T
        encode --lines FOLDER           the same of every line of it, as a line
 tools/tokens decode FOLDER [IDS]       prints the text of "1,2,3"; without IDS it reads lines of standard input,
                                        also those of roofbench --tokens_out
+tools/tokens complete FOLDER [TEXT...] [FLAGS]  both around roofbench: measures how the checkpoint continues TEXT, and
+                                       prints the texts at the end, one for each precision. FLAGS are roofbench's
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +24,8 @@ from roofreport.terminal import show
 from roofreport.text import printable
 from tokenizers import Tokenizer
 
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "build/release/bin/roofbench"
 # The tokenizers package uses 32-bit ids.
 LARGEST_ID = (1 << 32) - 1
 
@@ -79,6 +85,19 @@ def encode(tokenizer: Tokenizer, text: str, by_line: bool) -> str:
     return "\n".join(",".join(str(i) for i in tokenizer.encode(piece).ids) for piece in pieces)
 
 
+def complete(tokenizer: Tokenizer, folder: Path, prompts: str, flags: Sequence[str], program: Path) -> tuple[int, str]:
+    """roofbench's exit status, and what it made of the prompts, as `decode` gives it."""
+    if not program.exists():
+        raise refusal(f"{program} is missing; tools/setup builds it")
+    with tempfile.TemporaryDirectory() as temporary:
+        ids, answers = Path(temporary, "prompts"), Path(temporary, "answers")
+        ids.write_text(prompts, encoding="utf-8")
+        files = (f"--checkpoint={folder}", f"--prompt_ids={ids}", f"--tokens_out={answers}")
+        run = [str(program), "--benchmark_filter=^complete/", *flags, *files]
+        status = subprocess.run(run, check=False).returncode
+        return status, decode(tokenizer, answers.read_text(encoding="utf-8") if answers.exists() else "")
+
+
 def given(words: list[str]) -> str:
     """The words or standard input, as UTF-8."""
     if not words and sys.stdin is None:
@@ -90,27 +109,37 @@ def given(words: list[str]) -> str:
         raise refusal(f"the text is not UTF-8 (byte {error.start})") from error
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], program: Path = PROGRAM) -> int:
     parser = argparse.ArgumentParser(
-        prog="tools/tokens", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="tools/tokens",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("direction", choices=("encode", "decode"))
-    parser.add_argument("--lines", action="store_true", help="encode: print one line of ids for each line of text")
+    parser.add_argument("direction", choices=("encode", "decode", "complete"))
+    parser.add_argument(
+        "--lines", action="store_true", help="encode: print one line of ids for each line of text; complete: a prompt"
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("text", nargs="*")
-    chosen = parser.parse_args(arguments)
+    chosen, flags = parser.parse_known_args(arguments)
+    if flags and chosen.direction != "complete":
+        parser.error(f"unrecognized arguments: {printable(' '.join(flags), 200)}")
     if chosen.lines and chosen.direction == "decode":
         parser.error("--lines requires encode; decode always reads lines")
     file = chosen.folder / "tokenizer.json"
     tokenizer = load(file)
     text = given(chosen.text)
+    status = 0
     with one_line_errors(file):
-        converted = encode(tokenizer, text, chosen.lines) if chosen.direction == "encode" else decode(tokenizer, text)
+        converted = decode(tokenizer, text) if chosen.direction == "decode" else encode(tokenizer, text, chosen.lines)
+        if chosen.direction == "complete":
+            status, converted = complete(tokenizer, chosen.folder, converted, flags, program)
     try:
         show(converted)  # escapes control characters of an untrusted vocabulary
     except UnusableInputError as error:
         raise refusal(str(error)) from error
-    return 0
+    return status
 
 
 if __name__ == "__main__":

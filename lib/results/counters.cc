@@ -251,7 +251,9 @@ constexpr CounterSpec kTable[] = {
      "backward (activation_mem)",
      "the case is not a training step, or stops before it"},
     {"ttft_ms", "ms", kLower, 0.02, kMeasured,
-     "time to first token: the prompt read and its first token chosen, median", "the case reads no prompt",
+     "time to first token: the prompt read and its first token chosen, median; of several prompts, of whatever "
+     "lengths, that of each, as one pass over the weights reads all of them",
+     "the case reads no prompt",
      [](const CounterContext& c) -> Value {
        if (c.outcome.model.prompt_tokens <= 0) return std::nullopt;
        return PromptSeconds(c) * kMilliseconds;

@@ -246,7 +246,8 @@ def test_the_line_and_the_table_have_speed_memory_and_quality(
     checkpoint: tuple[Path, Any], text: list[int], program: Path, tmp_path: Path
 ) -> None:
     """As docs/serving.md runs it: generations and scores of one checkpoint, fp8 among them."""
-    filter_ = "^(generate/model:checkpoint/.*prompt:32/|quality/(impl:eager/precision:fp8|precision:(bf16|int4))/group:32/new:)"
+    scored = "(impl:eager/precision:fp8|precision:(bf16|int4))/group:32/new:"
+    filter_ = f"^(generate/model:checkpoint/.*prompt:32/|quality/{scored})"
     result = tmp_path / "quality.json"
     flags = (
         f"--checkpoint={checkpoint[0]}",

@@ -48,6 +48,35 @@ def test_lines_encodes_each_line(folder: Path) -> None:
     assert "--lines requires encode" in refused.stderr
 
 
+# Answers a prompt of ids by the same ids in another order, for two precisions.
+_PROGRAM = """#!/bin/sh
+for flag; do case $flag in --prompt_ids=*) ids=${flag#*=};; --tokens_out=*) out=${flag#*=};; esac; done
+echo "measured $1 $2"
+[ "$2" != --fails ] || exit 3
+printf 'complete/precision:bf16/new:2\\t%s\\ncomplete/precision:int8/new:2\\t4\\n' "$(cat "$ids")" >"$out"
+"""
+
+
+def test_complete_prints_the_texts_at_the_end(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = folder / "roofbench"
+    program.write_text(_PROGRAM)
+    program.chmod(0o755)
+    axis = "--axis=complete.precision=bf16,int8"
+    assert token_tool.main(["complete", str(folder), "the", "roof", axis], program) == 0
+    assert capfd.readouterr().out.splitlines() == [
+        f"measured --benchmark_filter=^complete/ {axis}",
+        "complete/precision:bf16/new:2\tthe roof",
+        "complete/precision:int8/new:2\thigh",
+    ]
+    assert token_tool.main(["complete", str(folder), "the", "--fails"], program) == 3
+    assert "high" not in capfd.readouterr().out
+    with pytest.raises(SystemExit, match="is missing; tools/setup builds it"):
+        token_tool.main(["complete", str(folder), "the"], folder / "none")
+    with pytest.raises(SystemExit):
+        token_tool.main(["encode", str(folder), "the", axis])
+    assert f"unrecognized arguments: {axis}" in capfd.readouterr().err
+
+
 def test_padding_and_truncation_of_the_checkpoint_are_off(folder: Path) -> None:
     """They serve batches of a training: a prompt would silently lose its end, or get tokens of other texts."""
     file = folder / "tokenizer.json"

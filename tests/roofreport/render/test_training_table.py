@@ -177,6 +177,19 @@ def test_warmups_have_their_first_step(tmp_path: Path, report: Report) -> None:
     assert [(row["warmup"], float(row["first step"])) for row in found] == [("0", 2.5), ("5", 2.5)]
 
 
+def test_warmups_have_the_whole_step_that_is_published(tmp_path: Path, report: Report) -> None:
+    """Forward and backward together, over the steps of a run and over runs."""
+    steps = [
+        _renamed(_step("small", "fp32", 1000.0 * (1 + i), 100.0), "dtype:fp32", "dtype:fp32/warmup:0")
+        | {"mean_ms": 1100.0 * (1 + i), "stddev_ms": 193.0, "repetition_index": i, "repetitions": 2}
+        for i in range(2)
+    ]
+    path = builders.write_json(tmp_path / "run.json", steps)
+    first, _, mean = report.rows("table", path, "--training", "--repeats")
+    assert (float(first["step"]), float(first["step sd"])) == pytest.approx((1.1, 0.193))
+    assert (float(mean["step"]), float(mean["step sd"])) == pytest.approx((1.65, 0.55 * 2**0.5))
+
+
 def test_parameters_of_one_size_are_one_row(tmp_path: Path, report: Report) -> None:
     steps = [_step("small", "fp32", 2000.0, 100.0), _step("small", "bf16_autocast", 1000.0, 100.0)]
     path = builders.write_json(tmp_path / "run.json", steps)

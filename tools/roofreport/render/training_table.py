@@ -23,8 +23,9 @@ from roofreport.stats.growth import slope
 _STEP_PHASES = {"forward_mean_ms", "backward_mean_ms"}
 _SINGLE = "fp32"
 _HALF = "bf16_autocast"
-_MEAN = "_mean_ms"
-_STDDEV = "_stddev_ms"
+_MEAN = "mean_ms"
+_STDDEV = "stddev_ms"
+_WHOLE = "step"  # all of its phases
 _OF_ALL = -1  # in place of the number of a repetition
 _PARAMETERS = "_params"
 _WARMUP = "warmup"
@@ -62,7 +63,7 @@ def _each_and_mean(group: list[Case]) -> list[Case]:
         name: fmean(case.counters[name] for case in measured) for name in measured[0].counters if name in common
     }
     for name in common:
-        mean = name.removesuffix(_STDDEV) + _MEAN
+        mean = name.replace(_STDDEV, _MEAN)
         if name.endswith(_STDDEV) and mean in common:
             counters[name] = stdev(case.counters[mean] for case in measured)
     mean_case = replace(
@@ -91,13 +92,18 @@ def _axis_columns(cases: Sequence[Case], result: Result) -> list[Column[Case]]:
     return [size, *((axis, partial(value, axis=axis)) for axis in axes)]
 
 
+def _statistic(phase: str, statistic: str) -> str:
+    """The name of its counter."""
+    return statistic if phase == _WHOLE else f"{phase}_{statistic}"
+
+
 def _deviation(case: Case, phase: str) -> Cell:
-    deviation = case.counters.get(phase + _STDDEV)
+    deviation = case.counters.get(_statistic(phase, _STDDEV))
     return Cell() if deviation is None else Cell(f"{units.digits(deviation, 2)} ms", deviation / 1e3)
 
 
 def _phase(case: Case, phase: str) -> Cell:
-    mean, deviation = case.counters.get(phase + _MEAN), _deviation(case, phase)
+    mean, deviation = case.counters.get(_statistic(phase, _MEAN)), _deviation(case, phase)
     if mean is None or deviation.value is None:
         return Cell()
     return Cell(f"{units.digits(mean)} ± {deviation.text}", mean / 1e3)
@@ -117,7 +123,7 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
     measured = {case.name: case for case in cases if case.state is State.MEASURED}
     # On a GPU the datasheet's peak is known, on a CPU the measured one.
     utilization = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
-    phases = named_like(cases, _MEAN) or ["forward"]  # none where all were skipped: the reason stands there
+    phases = named_like(cases, f"_{_MEAN}") or ["forward"]  # none where all were skipped: the reason stands there
 
     def backward_over_forward(case: Case) -> Cell:
         forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
@@ -138,6 +144,8 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
 
     columns = _axis_columns(cases, result)
     warms_up = any(name == _WARMUP for name, _ in columns)
+    if warms_up and len(phases) > 1:
+        phases.append(_WHOLE)
     if repeats:
         columns.append(
             ("repeat", lambda case: words("mean" if case.repetition == _OF_ALL else f"{case.repetition + 1}"))
@@ -224,7 +232,7 @@ def parameters(result: Result) -> Table:
         *counts,
         ("time", lambda row: figure(row.case.seconds, units.time)),
         ("x time", lambda row: row.over_smallest(row.case.seconds, row.smallest.seconds)),
-        *((f"x {phase}", methodcaller("growth_of", phase + _MEAN)) for phase in named_like(measured, _MEAN)),
+        *((f"x {phase}", methodcaller("growth_of", f"{phase}_{_MEAN}")) for phase in named_like(measured, f"_{_MEAN}")),
         ("growth", lambda row: _growth(row.case, row.smaller)),
     ]
     legend = (
