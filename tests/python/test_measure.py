@@ -832,3 +832,121 @@ def test_nothing_is_left_behind() -> None:
     assert gc.isenabled()
     _measured()
     assert set(vars(roofbench)) == before
+
+
+# State besides the arguments.
+
+
+class _Layer:
+    """Sums up what it has seen in an array, and counts in a number if it is to."""
+
+    def __init__(self, counts: bool) -> None:
+        self.seen = np.zeros(4, np.float32)
+        self.calls = 0
+        self._counts = counts
+
+    def apply(self, x: Any) -> Any:
+        self.seen += 1
+        self.calls += int(self._counts)
+        return x * 2
+
+
+def _norm() -> tuple[Callable[[Any], Any], Any]:
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(4))
+    return module, module[0].running_mean
+
+
+def _method(counts: bool = False) -> tuple[Callable[[Any], Any], Any]:
+    layer = _Layer(counts)
+    return layer.apply, layer.seen
+
+
+def _closure() -> tuple[Callable[[Any], Any], Any]:
+    held = {"more": [np.zeros(3)]}
+
+    def function(x: Any) -> Any:
+        held["more"][0] += 1
+        return x * 2
+
+    return function, held["more"][0]
+
+
+def _rebound() -> tuple[Callable[[Any], Any], Any]:
+    state = np.zeros(3)
+    kept = np.zeros(3)
+
+    def function(x: Any) -> Any:
+        nonlocal state
+        state = state + 1
+        return x * 2
+
+    return function, kept
+
+
+def _partial() -> tuple[Callable[[Any], Any], Any]:
+    buffer = np.zeros(3)
+
+    def function(buffer: Any, x: Any) -> Any:
+        buffer += 1
+        return x * 2
+
+    return functools.partial(function, buffer), buffer
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (_norm, "0.running_mean, 0.running_var, 0.num_batches_tracked"),
+        (_method, "seen"),
+        (_closure, "held['more'][0]"),
+        (_rebound, "state"),
+        (_partial, "[0]"),
+    ],
+)
+def test_changed_state_is_named_and_restored(make: Callable[[], tuple[Any, Any]], named: str) -> None:
+    function, held = make()
+    result = roofbench.measure(function, torch.randn(8, 4), **_FEW)
+    assert result.ok
+    expected = f"calls change {named}, besides arguments and results (restored)"
+    assert [note for note in result.notes if "change" in note] == [expected]
+    assert not held.any()
+
+
+def test_state_with_a_number_that_says_what_is_in_it_stays() -> None:
+    function, seen = _method(counts=True)
+    result = roofbench.measure(function, _X, **_FEW)
+    assert "calls change seen, besides arguments and results" in result.notes
+    assert seen.any()
+
+
+def test_large_state_is_named() -> None:
+    state = np.zeros((65 << 20) // 8)
+
+    def function(x: Any) -> Any:
+        state[-1] += 1
+        return x * 2
+
+    assert "calls change state, besides arguments and results" in roofbench.measure(function, _X, **_FEW).notes
+
+
+def _prepared() -> Callable[[Any], Any]:
+    table = np.zeros(300, np.float32)
+
+    def function(x: Any) -> Any:
+        if not table[0]:
+            table[:] = 2
+        return x * table
+
+    return function
+
+
+def _into(out: Any) -> Callable[[Any], Any]:
+    return lambda x: np.multiply(x, 2, out=out)
+
+
+@pytest.mark.parametrize(
+    "function", [_prepared(), _into(np.empty(300, np.float32)), _double, torch.nn.BatchNorm1d(4).eval()]
+)
+def test_calls_that_change_nothing_have_no_note(function: Callable[[Any], Any]) -> None:
+    x = _X if not isinstance(function, torch.nn.Module) else torch.randn(8, 4)
+    assert [note for note in roofbench.measure(function, x, **_FEW).notes if "change" in note] == []

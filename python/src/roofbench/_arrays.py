@@ -140,14 +140,15 @@ def array_of(value: Any, where: str) -> Array:
     return Array(where, name, data, value)
 
 
-def _parts(value: Any) -> list[tuple[str, Any]] | None:
+def parts(value: Any) -> list[tuple[str, Any]] | None:
     """The contents of a container, each with the text that follows the container's name; None for other values."""
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", item) for key, item in value.items()]
     if isinstance(value, (list, tuple, set, frozenset)):
         return [(f"[{index}]", item) for index, item in enumerate(value)]
     if is_module(value):
-        return [(f".{name}", item) for part in (value.named_parameters(), value.named_buffers()) for name, item in part]
+        groups = (value.named_parameters(), value.named_buffers())
+        return [(f".{name}", item) for group in groups for name, item in group]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)]
     return None
@@ -157,7 +158,7 @@ def _is_own(function: types.FunctionType) -> bool:
     return (function.__module__ or "").partition(".")[0] not in _LIBRARIES - {"__main__"}
 
 
-def _captured(function: Any) -> Iterator[tuple[str, Any]]:
+def captured(function: Any) -> Iterator[tuple[str, Any]]:
     """The references of a callable: its closure, defaults and globals, or the attributes of an object."""
     compiled = getattr(function, "_torchdynamo_orig_callable", None)
     if compiled is not None:
@@ -178,7 +179,7 @@ def _captured(function: Any) -> Iterator[tuple[str, Any]]:
             if name in function.__globals__:
                 yield f".{name}", function.__globals__[name]
     elif is_module(function):
-        yield from _parts(function) or ()
+        yield from parts(function) or ()
     elif hasattr(function, "__dict__") and not isinstance(function, (type, types.ModuleType)):
         yield from ((f".{name}", item) for name, item in vars(function).items())
 
@@ -195,10 +196,10 @@ def _arrays_in(value: Any, where: str, into_functions: bool, seen: set[int], dep
     if is_array(value):
         yield array_of(value, where)
         return
-    parts: Iterable[tuple[str, Any]] = _parts(value) or ()
-    if not parts and into_functions and (callable(value) or depth == 0):
-        parts = _captured(value)
-    for suffix, part in parts:
+    inside: Iterable[tuple[str, Any]] = parts(value) or ()
+    if not inside and into_functions and (callable(value) or depth == 0):
+        inside = captured(value)
+    for suffix, part in inside:
         yield from _arrays_in(part, where + suffix, into_functions, seen, depth + 1)
 
 
@@ -312,11 +313,11 @@ class Copier:
             self._keep(value, self._tensor(value) if is_tensor(value) else self._array(value))
         elif isinstance(value, types.FunctionType) and _is_own(value):
             self.function(value)
-        elif (parts := _parts(value)) is None:
+        elif (inside := parts(value)) is None:
             self._keep(value, value)
         else:
             self._seen.add(id(value))
-            for _, part in parts:
+            for _, part in inside:
                 self._decide(part)
 
     def _array(self, value: Any) -> NDArray[Any]:

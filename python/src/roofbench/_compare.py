@@ -90,7 +90,7 @@ def compare(
     looks = 0
     with contextlib.ExitStack() as stack:
         for index, side in enumerate(sides):
-            stack.callback(side.restore)
+            stack.callback(side.finish)
             side.calibrate()
             results[index] = _attempt(side, Subject.prepare)
         if not all(result.ok for result in results):

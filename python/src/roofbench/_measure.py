@@ -20,6 +20,7 @@ from roofbench._arrays import Array, array_of, fresh_values, is_module, is_tenso
 from roofbench._check import CallResults, LazyError, Value, Watch, results_of, shares, value_of
 from roofbench._machine import machine
 from roofbench._result import Result
+from roofbench._state import State
 from roofbench.work import Work, not_counted
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Subject:
             self.notes += _other_dtype(cost, self._arrays if cost.bytes_updated else plain, captured)
         self._overlap = _overlap(self._arrays)
         self._watch = Watch(options.reference)
+        self._state = State(function, self._arrays)
         self._makes_arrays = False
         self._gently = False  # how fresh values differ from the originals
         self._sets: dict[int, list[NDArray[Any]]] = {}  # of the checks, by number
@@ -160,6 +162,12 @@ class Subject:
 
     def restore(self) -> None:
         self._write(self._originals)
+
+    def finish(self) -> None:
+        """Restores what the calls changed, and notes what they changed of their own accord."""
+        self.restore()
+        if changed := self._state.settle():
+            self.notes.append(changed)
 
     def _set(self, number: int) -> list[NDArray[Any]]:
         """The values of a set: the same number gives the same values."""
@@ -270,6 +278,7 @@ class Subject:
             why = "" if isinstance(error, LazyError) else "the result cannot be read: "
             raise CaseError(f"{why}{error}") from error
         self._makes_arrays = any(isinstance(result, Array) for result in results)
+        self._state.returned(results)
         found, mutated, grads = ([value_of(one) for one in group] for group in self._held(results))
         given = CallResults(found, mutated, grads)
         working = self._watch.working_thread()
@@ -366,6 +375,7 @@ class Subject:
     def samples(self) -> Sampled:
         """Takes the samples, with the original values. `judge` says whether they count."""
         self._write(self._originals)
+        self._state.mark()
         self._compiled = _check.recompilations()
         begin = time.monotonic()
         sampled = self._sample()
@@ -550,7 +560,7 @@ def measure(
     except CaseError as failure:
         why = str(failure)
     finally:
-        case.restore()
+        case.finish()
     checks = time.monotonic() - begin - case.sampling_seconds
     if checks > max_wall:
         case.notes.append(f"the checks alone took {checks:.3g} s, longer than max_wall={max_wall:g}")
