@@ -413,6 +413,7 @@ _WATCHED = (
     *(f"time.{name}" for name in _CLOCKS),
     *("numpy.allclose", "numpy.isclose", "numpy.array_equal", "numpy.testing.assert_allclose"),
     *("torch.allclose", "torch.isclose", "torch.equal", "torch.testing.assert_close"),
+    "numpy.random.default_rng",  # which gives the checks their values
     *(f"torch.Tensor.{name}" for name in ("allclose", "data_ptr", "clone", "numpy")),
 )
 
@@ -449,6 +450,10 @@ _STATE: Mapping[str, Callable[[], Any]] = {
 }
 
 
+_MUCH_LONGER = 1.5  # than a call is what its thread worked, and beyond that:
+_WAKE_SECONDS = 1e-4  # to start, wake and sleep
+
+
 class Watch:
     """Finds what a function replaced or left changed in the process."""
 
@@ -459,6 +464,7 @@ class Watch:
         self._code = getattr(reference, "__code__", None)
         self._threads = set(threading.enumerate())
         self._started = _thread._count()
+        self._spent: dict[threading.Thread, float] = {}
 
     def clocks_before(self) -> str:
         """A clock that was replaced before the measurement began."""
@@ -478,16 +484,26 @@ class Watch:
                 return f"the function left {name} changed"
         return ""
 
-    def working_thread(self, wait: float = 0.02) -> str:
-        """A new thread of Python that works on although the call returned. Idle ones, as of a pool, are allowed."""
-        new = [thread for thread in threading.enumerate() if thread not in self._threads and thread.native_id]
+    def _new_threads(self) -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread not in self._threads and thread.native_id]
+
+    def before_call(self) -> None:
+        """Remembers the processor time of threads that earlier calls have started."""
+        self._spent = {thread: _cpu_seconds(thread.native_id) for thread in self._new_threads()}
+
+    def working_thread(self, call_seconds: float, wait: float = 0.02) -> str:
+        """A new thread of Python that worked on although the call returned, or used more processor time than the call
+        took. Idle ones, as of a pool, are allowed."""
+        new = self._new_threads()
         if not new and _thread._count() <= self._started:
             return ""
         before = {thread: _cpu_seconds(thread.native_id) for thread in new}
         time.sleep(wait)
+        most = _MUCH_LONGER * call_seconds + _WAKE_SECONDS
         for thread, seconds in before.items():
             ended = not thread.is_alive()
-            if ended or _cpu_seconds(thread.native_id) - seconds > wait / 20:
+            now = _cpu_seconds(thread.native_id)
+            if ended or now - seconds > wait / 20 or now - self._spent.get(thread, 0.0) > most:
                 return f"the thread {thread.name} still worked when the call returned: its work was not timed"
         return ""
 

@@ -270,8 +270,9 @@ class Subject:
         by_work = cost.total_flops / (2 * elements) if cost is not None else 0
         return float(max(longest, inputs / elements, by_work, 1))
 
-    def _verify(self, returned: Any, number: int) -> None:
-        """Raises CaseError unless a call that just ended gave what it should, and nothing else changed."""
+    def _verify(self, returned: Any, number: int, seconds: float = math.inf) -> None:
+        """Raises CaseError unless a call that just ended gave what it should, and nothing else changed. `seconds` are
+        those since the watch last looked at threads."""
         try:
             results = results_of(returned)
         except TypeError as error:
@@ -281,7 +282,7 @@ class Subject:
         self._state.returned(results)
         found, mutated, grads = ([value_of(one) for one in group] for group in self._held(results))
         given = CallResults(found, mutated, grads)
-        working = self._watch.working_thread()
+        working = self._watch.working_thread(seconds)
         time.sleep(0.001)  # other threads may run
         if not given.is_still_in(self._held(results)):
             raise CaseError("the result changed after the call had returned: its work was not timed")
@@ -348,11 +349,12 @@ class Subject:
     def call(self, number: int) -> None:
         """One checked call with the values of a set. Raises CaseError."""
         self._write(self._set(number))
+        self._watch.before_call()
         measured = self._sample(**_ONE)
         (seconds,) = measured.line["samples_s"]
         if self.first_call is None:
             self.first_call = seconds
-        self._verify(measured.last_result, number)
+        self._verify(measured.last_result, number, seconds)
 
     def _processor_seconds(self, number: int) -> float:
         """CPU seconds of an unchecked call with the values of a set. On a busy machine they change less than the time

@@ -17,8 +17,6 @@ from roofbench._arrays import Array, array_of, captured, is_array, is_module, pa
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-else:
-    from roofbench._arrays import np
 
 _DEEPEST = 8  # of references from the function
 _MOST_OBJECTS = 5000
@@ -110,7 +108,7 @@ def _sums(reached: _Reached) -> dict[str, int]:
         left -= array.data.nbytes
         if left < 0:
             break
-        sums[where] = zlib.crc32(np.ascontiguousarray(array.data).view(np.uint8))
+        sums[where] = zlib.crc32(array.data.tobytes())
     return {where: sums[where] for where in reached.arrays if where in sums}  # in the order of the way to them
 
 
