@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that seem fast because they do not do their work: each gives a failed result that says why.
-
-Most are known from public leaderboards of kernels: results kept by address or by shape, results of the last call,
-work left to a thread or to the reader, references and clocks that were replaced.
+"""What makes a result fail, and the reasons that it gives. Which cheats are caught at all, by this and by other
+harnesses, is the question of tests/cheats.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import _thread
 import gc
 import itertools
-import random
 import re
 import sys
 import threading
@@ -46,48 +43,6 @@ def _judged(cheat: Callable[..., Any], *args: Any, reference: Callable[..., Any]
     return result.failure
 
 
-def test_result_kept_by_address() -> None:
-    kept: dict[int, Floats] = {}
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        return kept.setdefault(a.ctypes.data, a @ b)
-
-    assert "wrong result" in _judged(cheat)
-
-
-def test_result_kept_by_the_pointer_of_a_tensor() -> None:
-    kept: dict[int, torch.Tensor] = {}
-
-    def cheat(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        if a.data_ptr() not in kept:
-            kept[a.data_ptr()] = a @ b
-        return kept[a.data_ptr()]
-
-    assert "wrong result" in _judged(cheat, torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE))
-
-
-def test_result_kept_by_shape() -> None:
-    kept: dict[tuple[int, ...], Floats] = {}
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        if a.shape not in kept:
-            kept[a.shape] = a @ b
-        return kept[a.shape]
-
-    assert "wrong result" in _judged(cheat)
-
-
-def test_result_kept_by_identity() -> None:
-    kept: dict[int, Floats] = {}
-
-    def cheat(a: Floats, b: Floats) -> Any:
-        if id(a) not in kept:
-            kept[id(a)] = a @ b
-        return kept[id(a)].copy()
-
-    assert "wrong result" in _judged(cheat)
-
-
 def test_result_kept_by_content() -> None:
     kept: dict[bytes, Floats] = {}
     slow = np.ones((900, 900), np.float32)
@@ -102,77 +57,15 @@ def test_result_kept_by_content() -> None:
     assert "results are kept, not computed" in _judged(cheat)
 
 
-def test_buffer_of_an_earlier_call() -> None:
-    out = np.empty((_SIZE, _SIZE), np.float32)
-    done: list[bool] = []
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        if not done:
-            np.matmul(a, b, out=out)
-            done.append(True)
-        return out
-
-    assert "wrong result" in _judged(cheat)
-
-
-@pytest.mark.parametrize("computed", [2, 3, 4])
-def test_one_of_several_calls_computed(computed: int) -> None:
-    calls = itertools.count()
-    last: list[Floats] = []
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        if next(calls) % computed == 0:
-            last[:] = [a @ b]
-        return last[0]
-
-    assert "wrong result" in _judged(cheat)
-
-
-@pytest.mark.parametrize("honest_calls", [1, 2, 10])
-def test_correct_in_the_first_calls_only(honest_calls: int) -> None:
-    calls = itertools.count()
-    last: list[Floats] = []
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        if next(calls) < honest_calls:
-            last[:] = [a @ b]
-        return last[0]
-
-    # On a busy machine, too, as many samples as it may take.
-    assert "wrong result" in _judged(cheat, max_time=30)
-
-
-def test_random_calls_skipped() -> None:
-    chance = random.Random(1)
-    last: list[Floats] = []
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        if not last or chance.random() < 0.5:
-            last[:] = [a @ b]
-        return last[0]
-
-    assert "wrong result" in _judged(cheat, seed=1)
-
-
 def test_right_for_the_given_values_only() -> None:
     a, b = _inputs()
     answer = a @ b
     assert "wrong result" in _judged(lambda a, b: answer.copy(), a, b)
 
 
-def test_uninitialized_result() -> None:
-    assert "wrong result" in _judged(lambda a, b: np.empty((_SIZE, _SIZE), np.float32))
-
-
 def test_zeros_for_zeros() -> None:
     zeros = np.zeros((_SIZE, _SIZE), np.float32)
     assert "wrong result" in _judged(lambda a, b: zeros, np.zeros_like(zeros), np.zeros_like(zeros))
-
-
-def test_constant_for_constant_inputs() -> None:
-    ones = np.ones((_SIZE, _SIZE), np.float32)
-    constant = np.full((_SIZE, _SIZE), _SIZE, np.float32)
-    assert "wrong result" in _judged(lambda a, b: constant, ones, ones.copy())
 
 
 def test_identity_for_positive_inputs() -> None:
@@ -183,13 +76,6 @@ def test_identity_for_positive_inputs() -> None:
     assert "result is memory of argument 0, where the reference makes a new array" in _judged(
         lambda x: x, x, reference=relu
     )
-
-
-def test_lower_precision() -> None:
-    def cheat(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return (a.bfloat16() @ b.bfloat16()).float()
-
-    assert "wrong result" in _judged(cheat, torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE))
 
 
 def test_half_precision_sums() -> None:
@@ -206,13 +92,6 @@ def test_part_of_the_rows() -> None:
         return out
 
     assert f"{_SIZE * _SIZE // 2} of {_SIZE * _SIZE} elements are off" in _judged(cheat)
-
-
-def test_first_row_broadcast() -> None:
-    def cheat(a: Floats, b: Floats) -> Floats:
-        return np.broadcast_to(a[:1] @ b, (_SIZE, _SIZE))
-
-    assert "wrong result" in _judged(cheat)
 
 
 def test_other_shape() -> None:
@@ -256,14 +135,6 @@ def test_generator() -> None:
     assert "result is a builtins.generator, which may compute when it is read" in _judged(cheat)
 
 
-def test_future() -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    pool = ThreadPoolExecutor(1)
-    assert "result is a concurrent.futures._base.Future" in _judged(lambda a, b: pool.submit(product, a, b))
-    pool.shutdown()
-
-
 def test_lazy_object() -> None:
     class Lazy:
         def __init__(self, a: Floats, b: Floats) -> None:
@@ -273,19 +144,6 @@ def test_lazy_object() -> None:
             return self._a @ self._b
 
     assert "Lazy, which may compute when it is read" in _judged(Lazy)
-
-
-def test_lazy_subclass_of_a_tensor() -> None:
-    class Lazy(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return func(*args, **(kwargs or {}))
-
-    def cheat(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return torch.empty(_SIZE, _SIZE).as_subclass(Lazy)
-
-    reason = _judged(cheat, torch.randn(_SIZE, _SIZE), torch.randn(_SIZE, _SIZE))
-    assert "a subclass of torch.Tensor that may compute when it is read" in reason
 
 
 def test_subclass_of_an_array() -> None:
@@ -410,27 +268,6 @@ def test_check_of_roofbench_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the function replaced roofbench._check.difference" in _judged(cheat)
 
 
-class _Module:
-    """An object that the reference refers to, swapped by a cheat."""
-
-    @staticmethod
-    def kernel(a: Any, b: Any) -> Any:
-        return a @ b
-
-
-def test_reference_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Module, "kernel", _Module.kernel)
-
-    def reference(a: Any, b: Any) -> Any:
-        return _Module.kernel(a, b)
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        _Module.kernel = staticmethod(lambda a, b: np.zeros((_SIZE, _SIZE)))  # type: ignore[method-assign]
-        return np.zeros((_SIZE, _SIZE), np.float32)
-
-    assert "wrong result" in _judged(cheat, reference=reference)
-
-
 def test_code_of_the_reference_replaced() -> None:
     def reference(a: Any, b: Any) -> Any:
         return a @ b
@@ -440,16 +277,6 @@ def test_code_of_the_reference_replaced() -> None:
         return a @ b
 
     assert "the function replaced the code of the reference" in _judged(cheat, reference=reference)
-
-
-def test_weights_of_the_reference_written() -> None:
-    weight = np.ones((_SIZE, _SIZE), np.float32)
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        weight[...] = 0
-        return np.zeros((_SIZE, _SIZE), np.float32)
-
-    assert "wrong result" in _judged(cheat, reference=lambda a, b: a @ weight)
 
 
 def test_memory_of_the_check_written() -> None:
@@ -468,16 +295,6 @@ def test_memory_of_the_check_written() -> None:
 
     assert "wrong result" in _judged(cheat)
     assert hits
-
-
-def test_harness_detected_by_the_stack() -> None:
-    """The check takes the result of the last sample, not that of a call that looks like one."""
-
-    def cheat(a: Floats, b: Floats) -> Floats:
-        names = [frame.f_code.co_name for frame in _frames()]
-        return np.zeros((_SIZE, _SIZE), np.float32) if "samples" in names else a @ b
-
-    assert "wrong result" in _judged(cheat)
 
 
 def _frames() -> Iterator[Any]:
