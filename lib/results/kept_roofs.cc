@@ -68,14 +68,16 @@ KeptRoofs::File KeptRoofs::Read(double now) const {
     if (!one.is_object() || Text(one, "roof").empty() || Text(one, "variant").empty()) return {};
     const std::optional<double> measured = FiniteNumber(one, "measured");
     const std::optional<double> rate = FiniteNumber(one, "rate");
-    if (!measured || !rate) return {};
+    const hardware::RateRange range = {.slow = FiniteNumber(one, "slow").value_or(0),
+                                       .fast = FiniteNumber(one, "fast").value_or(0)};
+    // A damaged file: every share of such a roof would be wrong.
+    if (!measured || !rate || *rate <= 0 || range.slow < 0 || range.fast < range.slow) return {};
     if (*measured > now || now - *measured > kMostAge) continue;
     file.kept.push_back({.reading = {.roof = Text(one, "roof"),
                                      .variant = Text(one, "variant"),
                                      .rate = *rate,
                                      .best = one.contains("best") && one["best"] == true,
-                                     .range = {.slow = FiniteNumber(one, "slow").value_or(0),
-                                               .fast = FiniteNumber(one, "fast").value_or(0)}},
+                                     .range = range},
                          .library = Text(one, "library"),
                          .measured = *measured});
   }

@@ -32,6 +32,7 @@ from roofreport import units
 from roofreport.cli import main
 
 _ROUNDS = int(os.environ.get("ROOFBENCH_FUZZ_ROUNDS", "60"))
+_NIGHTLY = 5000  # of which two fifths are journals and three fifths Google Benchmark's files
 _ESCAPE = "\x1b]0;owned\x07"
 _PATIENCE = 300.0  # seconds a verb; the slowest of whole files takes a hundredth of a second
 
@@ -167,10 +168,12 @@ def test_a_whole_file_is_read_by_every_verb(every_verb: Verbs) -> None:
     assert set(every_verb(document, 50)) == {0, 1, 2, 125}, "2: the machines differ; 125: abba has too few pairs"
 
 
-@pytest.mark.slow
-def test_no_verb_breaks_on_mutated_results(every_verb: Verbs) -> None:
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(_ROUNDS, marks=pytest.mark.slow), pytest.param(_NIGHTLY, marks=pytest.mark.nightly)]
+)
+def test_no_verb_breaks_on_mutated_results(rounds: int, every_verb: Verbs) -> None:
     statuses: Counter[int] = Counter()
-    for number in range(_ROUNDS):
+    for number in range(rounds):
         statuses += every_verb(mutations.mutant(random.Random(number)), number)
     assert statuses[0] and statuses[2], "some files are read, and some are refused"
 
