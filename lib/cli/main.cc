@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/files.h"
 #include "lib/base/process.h"
+#include "lib/base/start_conditions.h"
 #include "lib/base/text.h"
 #include "lib/cli/flags.h"
 #include "lib/cli/options.h"
@@ -30,13 +32,16 @@
 #include "lib/device/device.h"
 #include "lib/gbench/suite_run.h"
 #include "lib/hardware/machine_facts.h"
+#include "lib/hardware/pressure.h"
 #include "lib/hardware/process_memory.h"
+#include "lib/kernels/threading/thread_pool.h"
 #include "lib/observe/ranges.h"
 #include "lib/ranks/group.h"
 #include "lib/ranks/place.h"
 #include "lib/results/counters.h"
 #include "lib/results/journal.h"
 #include "lib/run/doctor.h"
+#include "lib/run/library_warnings.h"
 #include "lib/run/profiling.h"
 #include "lib/run/rank_team.h"
 #include "lib/run/run_context.h"
@@ -64,8 +69,35 @@ void FailToStart() {
 
 // LibTorch registers its operators, about 50 MB, while it is loaded; the loader runs this array before that. A
 // sanitizer has not started by then.
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void WatchStart() { std::set_terminate(FailToStart); }
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = WatchStart;
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void WatchStart(int argc, char** argv, char** /*environment*/) {
+  std::set_terminate(FailToStart);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  for (const char* const why : {WhyNotToStart(), RaiseStackLimit()}) {
+    if (why == nullptr) continue;
+    // The C library sets program_invocation_short_name later.
+    const char* const slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
+    dprintf(STDERR_FILENO, "%s: %s\n", slash != nullptr ? slash + 1 : argc > 0 ? argv[0] : "roofbench", why);
+    _exit(kExitRefused);
+  }
+#endif
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)(int, char**, char**) = WatchStart;
+
+// Of the start, if this process looked then.
+std::optional<hardware::Pressure> g_pressure;
+
+// OpenMP's runtime reads while it is loaded how its threads wait. With --wait_quiet the machine of now is not that of
+// the cases.
+void YieldUnderPressure(int argc, char** argv, char** environment) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  for (int i = 1; i < argc; ++i) {
+    if (std::strstr(argv[i], "wait_quiet") != nullptr) return;
+  }
+  g_pressure = hardware::ReadPressure();
+  if (g_pressure->IsHigh()) hardware::RestartYielding(argv, environment);
+#endif
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeOpenMp)(int, char**, char**) = YieldUnderPressure;
 
 // A longer case hangs, most likely: nobody watches a run that names its own files.
 constexpr double kLongestUnwatchedCase = 900;
@@ -175,6 +207,7 @@ int FollowRankZero(const Options& options, const std::vector<PlannedCase>& plan,
   if (!team.ok()) return Refuse(team.status());
   const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads, place.local_rank);
   if (!device.ok()) return Refuse(device.status());
+  const LibraryWarnings heard;  // rank 0 takes the same steps, and says them
   Session(options, **device, plan, nullptr).Follow(**team);
   return EXIT_SUCCESS;
 } catch (...) {
@@ -202,6 +235,8 @@ absl::Status ContinueAfterRestart(Options& options) {
   options.resume = true;
   return absl::OkStatus();
 }
+
+int ThreadsOf(const Options& options) { return options.threads > 0 ? options.threads : kernels::Processors(); }
 
 // Everything that starts a thread or opens a device must happen in the process that runs the cases.
 int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
@@ -311,6 +346,8 @@ int Main(int argc, char** argv, const Program& program) try {
   if (is_launched) {
     if (absl::Status status = CheckLaunched(*options); !status.ok()) return Refuse(status);
   }
+  // The other ranks of a launcher are not other programs.
+  if (g_pressure && !is_launched) options->pressure = hardware::PressureText(*g_pressure, ThreadsOf(*options), {});
   if (!options->supervise || options->doctor || is_launched) {
     const NotedSignals noted(state, /*supervised=*/false);
     const int status = OpenAndRun(*options, *plan, options->journal, state, *place);

@@ -20,6 +20,7 @@
 #include "lib/base/text.h"
 #include "lib/gbench/reporters.h"
 #include "lib/results/counters.h"
+#include "lib/results/evaluation.h"
 #include "lib/results/figure_columns.h"
 #include "lib/timing/statistics.h"
 
@@ -71,8 +72,12 @@ std::string RateOf(double rate, std::string_view unit) { return rate < 0 ? "-" :
 // Good, medium, poor.
 const char* RoofColor(double roof) { return roof >= 0.8 ? kGreen : roof >= 0.4 ? kYellow : kRed; }
 
-// "noisy (drift, others)", "mem 5.90x predicted".
+// "noisy (drift, others)", "mem 5.90x predicted"; of a case that cannot be judged only why, which fits its line.
 std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
+  if (CannotBeJudged(outcome)) {
+    const hardware::MeasuredConditions& meanwhile = outcome.conditions;
+    return {absl::StrFormat("others %.0f %%", 100 * (meanwhile.others_share + meanwhile.stolen_share))};
+  }
   std::vector<std::string> notes;
   for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
     if (CounterOf(run, flag) > 0) notes.emplace_back(flag);

@@ -21,6 +21,7 @@ struct SuiteOptions : RunOptions {
   bool counters_tabular = false;  // where `out_format` is "console"
   int repetitions = 1;
   bool resume_doubtful = false;  // with `resume`: cases in doubt are measured again
+  std::string pressure;          // a warning of other programs that take most of the processors; empty: none do
   // Flags of Google Benchmark for the library itself, as "--name=value".
   std::vector<std::string> library_flags;
 };

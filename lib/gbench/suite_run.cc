@@ -25,6 +25,7 @@
 #include "lib/results/evaluation.h"
 #include "lib/results/journal.h"
 #include "lib/run/doctor.h"
+#include "lib/run/library_warnings.h"
 #include "lib/run/progress.h"
 #include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
@@ -155,7 +156,7 @@ class SuiteRun {
     }
     state_.SetPreparing(false);
     roofs_ = roofs.text;
-    if (is_first_process) busy_ = BusyText(LoadNow(roofs));
+    if (is_first_process) busy_ = options_.pressure.empty() ? BusyText(LoadNow(roofs)) : options_.pressure;
     if (!facts.empty()) return facts;
     facts = RunContext(options_, device_, roofs);
     facts.insert(facts.end(), options_.context.begin(), options_.context.end());
@@ -193,8 +194,16 @@ class SuiteRun {
               << journal_path_ << '\n';
   }
 
+  // After the row of the case that they came with.
+  void SayLibraryWarnings() {
+    for (const std::string& warning : library_warnings_.Take()) {
+      std::cerr << ProgramName() << ": " << warning << std::endl;
+    }
+  }
+
   // Runs one repetition inside one iteration of the library's loop.
   void RunInLibrary(benchmark::State& state, std::size_t index) {
+    SayLibraryWarnings();
     // Free memory, and therefore the limit, changes between cases. Without a limit, an overrun ends the process.
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
     ran_here_ = false;
@@ -225,6 +234,7 @@ class SuiteRun {
   }
 
   int End() {
+    SayLibraryWarnings();
     if (options_.format == "console") std::cout << DoubtText() << NextCommand() << std::flush;
     for (const absl::Status& status : {output_status_, journal_status_}) {
       if (!status.ok()) std::cerr << ProgramName() << ": " << std::string(status.message()) << '\n';
@@ -283,6 +293,7 @@ class SuiteRun {
   Session session_;
   Output output_;
   Progress progress_;
+  LibraryWarnings library_warnings_;
   Journal journal_;
   absl::Status output_status_;
   absl::Status journal_status_;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "absl/strings/str_format.h"
+#include "lib/hardware/pressure.h"
 #include "lib/results/counters.h"
 #include "lib/results/kept_roofs.h"
 #include "lib/timing/statistics.h"
@@ -32,8 +33,6 @@ constexpr int kSecondLooks = 8;
 // two-core EPYC, 2026-11-26), which its interval and `noisy` say.
 constexpr double kMostScatter = 2;
 constexpr double kSlowProbes = 3;
-// Where other programs take more of the processors than this, a probe reads what they left, and so may the calibration.
-constexpr double kMostOthers = 0.5;
 
 // Margin for noise between the chunks of the case and of the probes; larger ratios are not shares of a roof.
 constexpr double kMostShare = 1.05;
@@ -114,7 +113,9 @@ RoofJudgment JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState ca
     share = gauge.SecondsAt(outcome.cost, highest) / outcome.summary.median;
     is_impossible = share > most;
   }
-  return {.is_disturbed = (on_processors && 1 - free_share > kMostOthers) || timing::Median(ratios) > kMostShare ||
+  // Where others take most of the processors, a probe reads what they left, and so may the calibration.
+  return {.is_disturbed = (on_processors && 1 - free_share > hardware::kMostOthers) ||
+                          timing::Median(ratios) > kMostShare ||
                           kSlowProbes * timing::Median(rates) < gauge.calibrated_rate ||
                           timing::Quantile(compared, 0.75) > kMostScatter * timing::Quantile(compared, 0.25),
           .is_impossible = is_impossible,
@@ -129,6 +130,12 @@ bool NeedsRemeasurement(const Outcome& outcome) {
   constexpr double kMostPlausibleShare = 1.03;
   return outcome.disturbed ||
          (!outcome.roof_ratios.empty() && timing::Median(outcome.roof_ratios) > kMostPlausibleShare);
+}
+
+bool CannotBeJudged(const Outcome& outcome) {
+  const hardware::MeasuredConditions& meanwhile = outcome.conditions;
+  return outcome.verdict == Verdict::kMeasured &&
+         meanwhile.others_share + meanwhile.stolen_share > hardware::kMostOthers;
 }
 
 bool IsInDoubt(const Outcome& outcome) {

@@ -25,6 +25,9 @@ bool NeedsRemeasurement(const Outcome& outcome);
 // down. The reports judge by the same (tools/roofreport/io/reliability.py), and by the number of samples.
 bool IsInDoubt(const Outcome& outcome);
 
+// Whether other programs took most of the processors meanwhile: nothing else about it is worth a word.
+bool CannotBeJudged(const Outcome& outcome);
+
 // Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome);
 

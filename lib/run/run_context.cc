@@ -14,6 +14,7 @@
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/hardware/machine_facts.h"
+#include "lib/hardware/pressure.h"
 #include "lib/results/start_facts.h"
 #include "lib/run/doctor.h"
 #include "roofbench_version.h"
@@ -87,6 +88,7 @@ RunFacts RunContext(const RunOptions& options, const Device& device, const RoofO
   }
   if (!options.command_line.empty())
     context.emplace_back("command_line", Excerpt(options.command_line, kLongestCommand));
+  if (auto waiting = hardware::WaitingFact()) context.push_back(*std::move(waiting));
   context.emplace_back("compiler", ROOFBENCH_COMPILER);
   if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));

@@ -17,6 +17,7 @@
 #include "lib/hardware/datasheet.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/machine_facts.h"
+#include "lib/hardware/pressure.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 #include "lib/hardware/roofs/roof_gauge.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -70,6 +71,7 @@ class Machine {
     add("threads", std::to_string(threads_));
     for (const auto& [key, value] : facts_.Context()) add(key, value);
     for (const auto& [key, value] : hardware::MachineFacts()) add(key, value);
+    if (const auto waiting = hardware::WaitingFact()) add(waiting->first, waiting->second);
     for (const auto& [key, rate] : workload::KnownRates(meter_.peaks())) {
       add("roof_" + std::string(key), std::to_string(rate));
     }

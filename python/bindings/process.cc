@@ -11,7 +11,10 @@
 #include <string>
 
 #include "lib/base/case_limit.h"
+#include "lib/base/start_conditions.h"
 #include "lib/base/text.h"
+#include "lib/hardware/pressure.h"
+#include "lib/kernels/threading/thread_pool.h"
 #include "lib/results/journal.h"
 #include "python/bindings/bindings.h"
 
@@ -49,6 +52,24 @@ void BindProcess(nb::module_& core) {
   core.def("be_supervised_by", BeSupervisedBy, "parent"_a,
            "This process ends with its parent, and is the first that the system kills for memory. False if the parent "
            "has ended already");
+  core.def(
+      "why_not_to_start",
+      [] {
+        const char* why = WhyNotToStart();
+        if (why == nullptr) why = RaiseStackLimit();
+        return std::string(why == nullptr ? "" : why);
+      },
+      "Why this process, or a child that it will start, cannot work, with the way out; \"\" if it can. Raises a small "
+      "limit of the stack");
+  core.def(
+      "yield_under_pressure",
+      [] {
+        const hardware::Pressure pressure = hardware::ReadPressure();
+        if (pressure.IsHigh()) hardware::YieldWhileWaiting();
+        return hardware::PressureText(pressure, kernels::Processors(), {.wait = "", .one_thread = "OMP_NUM_THREADS=1"});
+      },
+      "If other programs take most of the processors, says so, and lets the threads of child processes that start from "
+      "now on yield while they wait; \"\" if not. Looks for a tenth of a second");
   core.def("printable", Excerpt, "text"_a, "width"_a,
            "On one line without characters that a terminal interprets, in at most so many columns");
   core.def(

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -54,7 +55,8 @@ TEST(ConsoleTable, NamesBreakBeforeASlash) {
 }
 
 // A row of these counters, in 120 columns.
-std::string Shown(const std::map<std::string, double>& counters, std::vector<std::string> noise = {}) {
+std::string Shown(const std::map<std::string, double>& counters, std::vector<std::string> noise = {},
+                  double others_share = 0) {
   ConsoleTable::Run run;
   run.run_name.function_name = "test/n:16";
   run.repetition_index = 0;
@@ -62,6 +64,7 @@ std::string Shown(const std::map<std::string, double>& counters, std::vector<std
   for (const auto& [name, value] : counters) run.counters[name] = value;
   std::deque<Outcome> outcomes(1);
   outcomes.front().noise = std::move(noise);
+  outcomes.front().conditions.others_share = others_share;
   std::ostringstream text;
   ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120).Add({run}, outcomes);
   return text.str();
@@ -102,6 +105,21 @@ TEST(ConsoleTable, NotesAfterAWideFigureFitTheWidth) {
     EXPECT_THAT(text, testing::HasSubstr("noisy (jumps)"));
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(DisplayWidth(line), 120) << line;
+  }
+}
+
+TEST(ConsoleTable, ACaseThatCannotBeJudgedIsOneLineOfFewWords) {
+  const std::map<std::string, double> counters = {
+      {"noisy", 1}, {"disturbed", 1}, {"peak_mem", 300e6}, {"busbw", 3e9}, {"predicted_mem", 100e6}};
+  const std::vector<std::string> noise = {"interval", "drift", "others"};
+  const std::string judged = Shown(counters, noise, 0.2);
+  EXPECT_THAT(judged, testing::HasSubstr("noisy (interval, drift, others), disturbed, mem 3.00x predicted\n"));
+  const std::string not_judged = Shown(counters, noise, 0.84);
+  EXPECT_THAT(not_judged, testing::EndsWith(" others 84 %\n"));
+  // An empty line, the heading and the row.
+  EXPECT_EQ(std::count(not_judged.begin(), not_judged.end(), '\n'), 3) << not_judged;
+  for (const char* word : {"noisy", "disturbed", "predicted", "busbw"}) {
+    EXPECT_THAT(not_judged, testing::Not(testing::HasSubstr(word)));
   }
 }
 

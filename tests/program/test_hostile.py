@@ -9,6 +9,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -67,6 +68,47 @@ def test_closed_streams_do_not_become_files_of_the_run(program: Path, tmp_path: 
     assert len(results(out)) == 4
     assert len([json.loads(line) for line in journal.read_text().splitlines()]) == 5
     assert tokens.read_text() == ""
+
+
+DELETED = "the working folder has been deleted: change to one that exists (cd)"
+
+
+@pytest.mark.parametrize("flags", [FLAGS, ("--version",)])
+def test_a_deleted_working_folder_is_named_by_the_program(
+    program: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """Before a library says that it cannot be loaded, and ends the process."""
+    done = shell('mkdir gone && cd gone && rmdir ../gone && exec "$@"', program, *flags, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"roofbench: {DELETED}\n")
+
+
+@pytest.mark.parametrize("tool", ["python", "report", "roofreport"])
+def test_a_deleted_working_folder_is_named_by_the_tools(tmp_path: Path, tool: str) -> None:
+    """The shell of tools/report says something of its own before."""
+    result = str(ROOT / "results" / "epyc-zen4-2-cores.jsonl")
+    paths = f"{ROOT / 'python/src'}:{ROOT / 'tools'}"
+    command = {
+        "python": [sys.executable, "-m", "roofbench", "run", "families.py"],
+        "report": [str(ROOT / "tools/report"), "table", result],
+        "roofreport": [sys.executable, "-m", "roofreport", "table", result],
+    }[tool]
+    gone = f'export PYTHONPATH={shlex.quote(paths)}; mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    done = subprocess.run(["bash", "-c", gone, "bash", *command], capture_output=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines()[-1].endswith(f": {DELETED}")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_small_stack_is_raised_or_named(program: Path) -> None:
+    """A soft limit is raised; so is a hard one where that is permitted."""
+    for limit in ("-S -s 64", "-s 64"):
+        done = shell(f'ulimit {limit} && exec "$@"', program, *FLAGS)
+        if done.returncode == 2:
+            assert limit == "-s 64"
+            assert b"raise the limit (ulimit -s 8192)" in done.stderr
+        else:
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.count(b"\n  impl:") == 4
 
 
 @pytest.mark.parametrize("question", ["--help", "--list_axes", "--describe=json", "--benchmark_list_tests"])

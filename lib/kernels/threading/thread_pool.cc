@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/threading/thread_pool.h"
 
+#include <strings.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
+
+#include "lib/kernels/threading/wait_policy.h"
 
 namespace roofbench::kernels {
 
@@ -16,6 +21,14 @@ void Pause() {
 
 }  // namespace
 
+bool YieldsWhileWaiting() {
+  static const bool yields = [] {
+    const char* const policy = std::getenv(kWaitPolicy);
+    return policy != nullptr && strcasecmp(policy, "passive") == 0;
+  }();
+  return yields;
+}
+
 void SpinBarrier::Wait() {
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
@@ -23,8 +36,9 @@ void SpinBarrier::Wait() {
     round_.store(round + 1, std::memory_order_release);
     return;
   }
+  const int most = YieldsWhileWaiting() ? 0 : spins_;
   for (int spins = 0; round_.load(std::memory_order_acquire) == round;) {
-    if (spins < spins_) {
+    if (spins < most) {
       ++spins;
       Pause();
     } else {

@@ -334,6 +334,7 @@ def run(arguments: Sequence[str]) -> int:
             raise UsageError(f"--{flag}={path} cannot be written: it is a directory, or in none that you may write to")
     if args.benchmark_out and args.journal and args.benchmark_out.resolve() == args.journal.resolve():
         raise UsageError(f"--benchmark_out and --journal are the same file, {args.journal}; choose another name")
+    pressure = _core.yield_under_pressure()
     facts = facts_of(args.file.name, args.file.resolve().parent) | {"command_line": _command_line(args)}
     journal: _core.Journal | None = None
     lines: Sequence[str] = ()
@@ -357,6 +358,8 @@ def run(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # from here on, the run ends in order
     todo = Run(args, planned, facts, journal, lines)
     todo.show(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads")
+    if pressure:
+        say(pressure)
     todo.execute()
     return _finish(todo)
 
@@ -382,6 +385,8 @@ def _finish(todo: Run) -> int:
 
 def main() -> int:
     try:
+        if why := _core.why_not_to_start():
+            raise UsageError(why)
         return run(sys.argv[1:])
     except UsageError as error:
         say(str(error))
