@@ -4,6 +4,7 @@
 
 #include "lib/gbench/suite_run.h"
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -114,12 +115,43 @@ TEST_F(BusySuiteRunTest, ABusyMachineIsReportedOnceBeforeTheFirstCase) {
   EXPECT_THAT(errors_, Not(HasSubstr("other programs")));
 }
 
+TEST_F(SuiteRunTest, PressureIsReportedOnceBeforeTheFirstCaseWithoutRoofsAndConsole) {
+  options_.roofs = RoofSource::kOff;
+  options_.format = "json";
+  options_.pressure = "other programs use 98 % of the processors";
+  EXPECT_EQ(RunInAChild(), 1) << "two of its cases fail";
+  EXPECT_THAT(errors_, HasSubstr(options_.pressure));
+  errors_.clear();
+  RunInAChild();
+  EXPECT_THAT(errors_, Not(HasSubstr("other programs"))) << "a second process of the same run";
+}
+
 TEST_F(SuiteRunTest, AQuietMachineIsNotReported) {
   options_.roofs = RoofSource::kMeasure;
   options_.repetitions = 2;
   EXPECT_EQ(RunFromTheStart({PlannedOf(family_)}), 0);
   EXPECT_THAT(errors_, Not(HasSubstr("other programs")));
   EXPECT_THAT(console_, HasSubstr("\n1 case, 2 repetitions each, about 3 s\n"));
+}
+
+// By itself LibTorch prints "[W1128 12:00:00 file.cc:1] Warning: …" at once, in the middle of the table.
+TEST_F(SuiteRunTest, AWarningOfLibTorchIsOneLineAfterTheRow) {
+  const c10::WarningUtils::WarnAlways every_time;
+  const Family warning = PlainFamily("warning", "warns in each step")
+                             .Axis({.name = "n"})
+                             .Grid(Suite::kQuick, {{"n", {"16", "32"}}})
+                             .Cost([](const Point& at) { return workload::CopyStream{at.Number("n") * 4}.Cost(); })
+                             .Build([this](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+                               return CaseOf(in.Randn({at.Int("n")}), [this] {
+                                 TORCH_WARN("this operator is deprecated");
+                                 device_.fake_clock.Advance(1e-3);
+                               });
+                             });
+  options_.repetitions = 2;
+  EXPECT_EQ(RunFromTheStart({PlannedOf(warning, {{"n", "16"}}), PlannedOf(warning, {{"n", "32"}})}), 0) << errors_;
+  EXPECT_THAT(errors_, HasSubstr("roofbench: LibTorch warns: this operator is deprecated\n"));
+  EXPECT_EQ(errors_.find("deprecated"), errors_.rfind("deprecated")) << "once";
+  EXPECT_THAT(errors_, Not(HasSubstr("[W")));
 }
 
 TEST_F(SuiteRunTest, ABrokenDeviceIsLeftToANewProcessThatShowsTheRest) {
