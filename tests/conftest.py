@@ -21,6 +21,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # pytest-xdist sets it for its workers, and programs fit their tables to it.
 os.environ.pop("COLUMNS", None)
+# Tests run beside each other, of which a program would tell each time that other programs take the processors.
+os.environ["ROOFBENCH_WAIT_POLICY"] = "usual"
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/text.h"
 #include "lib/cli/flags.h"
 #include "lib/models/checkpoint/checkpoint_summary.h"
 #include "lib/models/decoding/stored_matrix.h"
+#include "lib/run/doctor.h"
+#include "lib/run/roof_stage.h"
 
 namespace roofbench {
 namespace {
@@ -22,8 +25,9 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlag
   }
   const auto device = open();
   if (!device.ok()) return device.status();
-  (*device)->Calibrate(hardware::StreamsAnd(
-      {workload::Dtype::kFp32, workload::Dtype::kBf16, workload::Dtype::kFp16, workload::Dtype::kInt8}));
+  const double others_share = CalibrateAndWatch(hardware::StreamsAnd({workload::Dtype::kFp32, workload::Dtype::kBf16,
+                                                                      workload::Dtype::kFp16, workload::Dtype::kInt8}),
+                                                **device);
   models::CheckpointSummary summary = models::Summarize(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
@@ -34,15 +38,22 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlag
     json.update({{"notes", checkpoint->notes()},
                  {"device", Printable((*device)->name())},
                  {"threads", (*device)->threads()},
+                 {"others_share", others_share},
                  {"free_memory_bytes", static_cast<int64_t>(free_bytes)}});
     return absl::StrCat(json.dump(1), "\n");
   }
   std::string text = absl::StrCat(Printable(folder), "\n", models::SummaryText(summary));
   for (const std::string& note : checkpoint->notes()) absl::StrAppend(&text, note, "\n");
+  const std::string busy =
+      BusyText(others_share).empty()
+          ? ""
+          : absl::StrFormat(
+                "Other programs took %.0f %% of the processors meanwhile: alone, the machine allows more.\n",
+                100 * others_share);
   return absl::StrCat(text, "\ntokens/s: what the roof of this machine allows, measured now (",
                       Printable((*device)->name()), ", ", (*device)->threads(), " threads, ",
                       models::ReadRoofText(summary), "), one sequence;\n- where a roof is not known. ",
-                      HumanBytes(free_bytes), " of memory are free.\n");
+                      HumanBytes(free_bytes), " of memory are free.\n", busy);
 }
 
 absl::Status ReadFolder(const std::string& text) {

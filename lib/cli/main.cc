@@ -90,6 +90,7 @@ std::optional<hardware::Pressure> g_pressure;
 // the cases.
 void YieldUnderPressure(int argc, char** argv, char** environment) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (hardware::IsLeftAlone(environment)) return;
   for (int i = 1; i < argc; ++i) {
     if (std::strstr(argv[i], "wait_quiet") != nullptr) return;
   }

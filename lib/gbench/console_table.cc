@@ -72,18 +72,19 @@ std::string RateOf(double rate, std::string_view unit) { return rate < 0 ? "-" :
 // Good, medium, poor.
 const char* RoofColor(double roof) { return roof >= 0.8 ? kGreen : roof >= 0.4 ? kYellow : kRed; }
 
-// "noisy (drift, others)", "mem 5.90x predicted"; of a case that cannot be judged only why, which fits its line.
+// "noisy (drift, others)", "mem 5.90x predicted"; of a time that cannot be judged only why, which fits its line.
 std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
+  std::vector<std::string> notes;
   if (CannotBeJudged(outcome)) {
     const hardware::MeasuredConditions& meanwhile = outcome.conditions;
-    return {absl::StrFormat("others %.0f %%", 100 * (meanwhile.others_share + meanwhile.stolen_share))};
+    notes.push_back(absl::StrFormat("others %.0f %%", 100 * (meanwhile.others_share + meanwhile.stolen_share)));
+  } else {
+    for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
+      if (CounterOf(run, flag) > 0) notes.emplace_back(flag);
+    }
+    if (!notes.empty() && !outcome.noise.empty() && notes.front() == "noisy")
+      notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
   }
-  std::vector<std::string> notes;
-  for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
-    if (CounterOf(run, flag) > 0) notes.emplace_back(flag);
-  }
-  if (!notes.empty() && !outcome.noise.empty() && notes.front() == "noisy")
-    notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
   const double taken = CounterOf(run, "peak_mem");
   const double predicted = CounterOf(run, "predicted_mem");
   const bool is_off = taken > kMemoryOff * predicted || predicted > kMemoryOff * taken;

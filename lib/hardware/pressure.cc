@@ -22,10 +22,15 @@ namespace {
 constexpr int kNaps = 10;
 constexpr long kNapNanoseconds = 10'000'000;  // the system counts hundredths of a second
 
-// Any of them is a choice of the user's, or of a tool that compares processes, which have to wait alike; or the process
-// is a rank, which has its parent's environment, or starts among others that are not other programs.
-constexpr std::array kVariables = {kernels::kWaitPolicy, "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "ROOFBENCH_WAIT_POLICY",
+// Any of them is a choice of the user's, or the process is a rank, which has its parent's environment, or starts among
+// others that are not other programs.
+constexpr std::array kVariables = {kernels::kWaitPolicy, "GOMP_SPINCOUNT", "KMP_BLOCKTIME", kLeaveAlone,
                                    "ROOFBENCH_RANK",     "RANK",           "SLURM_PROCID"};
+
+bool IsSet(const char* variable, const char* entry) {
+  const std::size_t length = std::strlen(variable);
+  return std::strncmp(entry, variable, length) == 0 && entry[length] == '=';
+}
 
 std::array<char, 32> g_policy{"OMP_WAIT_POLICY=passive"};
 std::array<char, 32> g_block_time{"KMP_BLOCKTIME=0"};  // of Intel's and LLVM's runtime
@@ -126,8 +131,7 @@ void RestartYielding(char** argv, char** environment) {
   std::size_t count = 0;
   for (char** entry = environment; *entry != nullptr; ++entry) {
     for (const char* variable : kVariables) {
-      const std::size_t length = std::strlen(variable);
-      if (std::strncmp(*entry, variable, length) == 0 && (*entry)[length] == '=') return;
+      if (IsSet(variable, *entry)) return;
     }
     if (count + 3 >= variables.size()) return;
     variables[count++] = *entry;
@@ -139,6 +143,13 @@ void RestartYielding(char** argv, char** environment) {
   if (readlink("/proc/self/exe", program.data(), program.size() - 1) > 0) {
     execve(program.data(), argv, variables.data());
   }
+}
+
+bool IsLeftAlone(char** environment) {
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    if (IsSet(kLeaveAlone, *entry)) return true;
+  }
+  return false;
 }
 
 std::optional<std::pair<std::string, std::string>> WaitingFact() {

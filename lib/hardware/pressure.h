@@ -22,6 +22,9 @@ struct Pressure {
   double SlowerBy(int threads) const;
 };
 
+// Of a tool that compares processes, which have to wait alike, and that says itself how busy the machine is.
+inline constexpr char kLeaveAlone[] = "ROOFBENCH_WAIT_POLICY";
+
 // Looks at the machine for a tenth of a second; for no time at all if hardly another thread runs at the moment. Needs
 // no initialized library, and allocates nothing. `root` replaces "/" for tests.
 Pressure ReadPressure(const char* root = "");
@@ -44,6 +47,9 @@ bool YieldWhileWaiting();
 // only, and a runtime that is linked reads it before anything of the program runs. Returns if the environment has a
 // setting of its own, or if the system does not permit it. Call it before libraries are initialized.
 void RestartYielding(char** argv, char** environment);
+
+// Whether an environment, such as that of main, has kLeaveAlone.
+bool IsLeftAlone(char** environment);
 
 // The fact of a result that says so; nullopt if the threads spin, as usual.
 std::optional<std::pair<std::string, std::string>> WaitingFact();

@@ -64,6 +64,7 @@ void BindProcess(nb::module_& core) {
   core.def(
       "yield_under_pressure",
       [] {
+        if (hardware::IsLeftAlone(environ)) return std::string();
         const hardware::Pressure pressure = hardware::ReadPressure();
         if (pressure.IsHigh()) hardware::YieldWhileWaiting();
         return hardware::PressureText(pressure, kernels::Processors(), {.wait = "", .one_thread = "OMP_NUM_THREADS=1"});

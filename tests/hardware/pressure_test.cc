@@ -58,8 +58,7 @@ TEST_F(PressureTest, ThreadsThatRunAreCountedWithoutThisOne) {
 int StatusOf(const std::vector<std::pair<std::string, std::string>>& variables, int (*body)()) {
   const pid_t child = fork();
   if (child == 0) {
-    for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "ROOFBENCH_WAIT_POLICY"})
-      unsetenv(variable);
+    for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", kLeaveAlone}) unsetenv(variable);
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     _exit(body());
   }

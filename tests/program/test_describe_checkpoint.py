@@ -78,7 +78,11 @@ def counts(said: dict[str, Any]) -> list[tuple[str, Any]]:
     """The numbers of a description but for its rates."""
     rows = [said, *said["tensors"], *said["precisions"]]
     numbers = [(name, value) for row in rows for name, value in row.items() if isinstance(value, int | float)]
-    return [(name, value) for name, value in numbers if not name.endswith("_per_second") and name != "roof_read"]
+    return [
+        (name, value)
+        for name, value in numbers
+        if not name.endswith("_per_second") and name not in ("roof_read", "others_share")
+    ]
 
 
 def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> None:

@@ -134,7 +134,9 @@ def test_a_journal_has_the_contract_of_its_families(written: Written, run: Run) 
     assert contract["counters"] == described["counters"]
     (matmul,) = contract["families"]
     assert matmul in described["families"]
-    assert {"name", "unit", "better", "threshold", "noisy", "meaning", "absent"} == set(contract["counters"][0])
+    assert {"name", "unit", "better", "threshold", "noisy", "headline", "meaning", "absent"} == set(
+        contract["counters"][0]
+    )
     assert [counter["name"] for counter in contract["counters"]][:2] == ["time", "FLOP/s"]
 
 

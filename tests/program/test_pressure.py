@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import strange_folder
 from built_program import TINY
 from entries import COPY, NAMES, Entry, entry
 
 _OTHERS = 3 * (os.cpu_count() or 1)
 _SPINS = "print(flush=True)\nwhile True: pass"
-_CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+_CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "ROOFBENCH_WAIT_POLICY")
 
 
 @pytest.fixture
-def busy_machine() -> Iterator[None]:
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each of the others says when it begins."""
+    for variable in _CHOICES:
+        monkeypatch.delenv(variable, raising=False)
     spinning = [subprocess.Popen([sys.executable, "-c", _SPINS], stdout=subprocess.PIPE) for _ in range(_OTHERS)]
     try:
         for process in spinning:
@@ -49,8 +52,6 @@ def test_a_busy_machine_is_named_before_the_first_case(
     copying: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what to expect; the threads yield, which the result says. Variables of the user's reach the program."""
-    for variable in _CHOICES:
-        monkeypatch.delenv(variable, raising=False)
     out = tmp_path / "out.json"
     chosen = () if copying.is_python else ("--benchmark_filter=^copy/impl:stream/.*cache:warm", "--suite=quick")
     monkeypatch.setenv("BENCHMARK_OUT", str(out))
@@ -80,3 +81,12 @@ def test_the_way_out_and_the_choice_of_a_user(run: Any, tmp_path: Path, threads:
     assert "other programs use" in done.stderr
     assert ("--threads=1 waits for no other thread" in done.stderr) == (threads > 1)
     assert ("waiting_threads" in context_of(out)) == (threads > 1)
+
+
+@pytest.mark.usefixtures("busy_machine")
+def test_what_a_machine_allows_beside_others_is_not_what_it_allows(run: Any, tmp_path: Path) -> None:
+    question = f"--describe_checkpoint={strange_folder.write(tmp_path)}"
+    done = run(question)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^Other programs took \d+ % of the processors meanwhile: ", done.stdout, re.MULTILINE)
+    assert json.loads(run(question, "--benchmark_format=json").stdout)["others_share"] > 0.03
