@@ -8,6 +8,7 @@
 #include <array>
 #include <climits>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +21,7 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr int kNaps = 10;
-constexpr long kNapNanoseconds = 10'000'000;  // the system counts hundredths of a second
+constexpr int64_t kNapNanoseconds = 10'000'000;  // the system counts hundredths of a second
 
 // Any of them is a choice of the user's, or the process is a rank, which has its parent's environment, or starts among
 // others that are not other programs.
