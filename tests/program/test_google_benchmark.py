@@ -185,6 +185,7 @@ def test_the_page_lists_every_flag() -> None:
     assert list(_rows_of_page()) == FLAGS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", FLAGS)
 def test_exit_statuses_are_those_of_the_page(flag: str) -> None:
     """Columns: release 1.7, 1.9, roofbench, reason. A status that differs from both releases has a reason."""

@@ -19,6 +19,8 @@ from roofreport.history.record import of_file, run_of
 from roofreport.io.load import load
 from roofreport.verbs import results
 
+pytestmark = pytest.mark.slow  # each test is several runs
+
 # Of those that help lists under these headings: what chooses cases, and what a record or a report does without.
 _HEADINGS = ("What to run", "Flags of single families")
 _NOT_REPEATED = {

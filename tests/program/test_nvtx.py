@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from built_program import BIN, NO_ROOFS, Run
 
+pytestmark = pytest.mark.slow  # each test is a run of its own
+
 PROFILER = BIN.parent / "tests" / "libfake_profiler.so"
 needs_headers = pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
 Ranges = list[tuple[str, Any]]  # [(name, Ranges inside it)]

@@ -61,7 +61,7 @@ def checked(row: dict[str, Any], sent: float = 1) -> float:
 @pytest.mark.parametrize(
     ("ranks", "sizes"),
     [
-        ("2", SIZES),
+        pytest.param("2", SIZES, marks=pytest.mark.slow),
         pytest.param("4", OTHER_SIZES, marks=pytest.mark.slow),
         pytest.param("2,4", OTHER_SIZES, marks=pytest.mark.nightly),
     ],

@@ -17,6 +17,8 @@ import strange_folder
 from built_program import TINY
 from entries import COPY, NAMES, Entry, entry
 
+pytestmark = pytest.mark.slow  # they take all processors from other tests
+
 _OTHERS = 3 * (os.cpu_count() or 1)
 _SPINS = "print(flush=True)\nwhile True: pass"
 _CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "ROOFBENCH_WAIT_POLICY")

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from built_program import HAS_BF16, QUICKLY, Run
 
+pytestmark = pytest.mark.slow  # a profile takes seconds
+
 # Sizes that leave the points of every family small.
 SMALL = (
     *("cache=warm", "bytes=65536", "parameters=4096", "elements=4096", "rows=16", "d=64", "hidden=64", "tokens=16"),
@@ -73,7 +75,6 @@ def one_each(names: list[str]) -> list[str]:
     return list(first.values())
 
 
-@pytest.mark.slow
 def test_every_family(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
     axes = [f"--axis={axis}" for axis in SMALL]
@@ -110,7 +111,6 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
     assert not list(folder.glob("*.part*"))
 
 
-@pytest.mark.slow
 def test_several_ranks(run: Run, tmp_path: Path) -> None:
     """Rank 0's step, which the others take with it; and the next case finds all in step."""
     cases = "--benchmark_filter=^(mlp/.*/parallel:(ddp_overlap|tensor)|all_reduce/impl:gloo/.*/bytes:1024)/?"
