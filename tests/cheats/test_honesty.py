@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpus of cheats by the entries of roofbench and by other harnesses: docs/honesty.md says who is fooled.
 
-A cell that becomes wrong is red, also where a cheat is caught that was not: then tests/cheats/honesty.py writes the
-page anew. Cells that say `sometimes` are not asserted, and no gain is.
+With each change, what is caught has to be caught, and no honest twin. By night a cell that becomes wrong is red, also
+where a cheat is caught that was not: then tests/cheats/honesty.py writes the page anew. Cells that say `sometimes` are
+not asserted, and no gain is.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from harnesses import HARNESSES, Harness, RefusedError, honest_seconds
 
 _CELLS = honesty.cells_of(honesty.PAGE)
 _ENTRY = HARNESSES[-1]
-# Ours is asked with each change. Two take long, and say what their neighbors do.
-_RINGS: dict[str, pytest.MarkDecorator | tuple[()]] = {
-    "SOL-ExecBench's checks": pytest.mark.nightly,
-    "roofbench.measure, warm": pytest.mark.nightly,
-    _ENTRY.name: (),
-}
 
 
-@pytest.mark.parametrize(
-    "harness", [pytest.param(one, marks=_RINGS.get(one.name, pytest.mark.slow), id=one.name) for one in HARNESSES]
-)
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
+def test_what_is_caught_is_caught(cheat: Cheat) -> None:
+    outcomes = honesty.Outcomes()
+    honesty.run(_ENTRY, cheat, outcomes)  # its honest twin is believed, or this raises
+    if _CELLS[cheat.name, _ENTRY.name] == "caught":
+        assert outcomes.refused, outcomes.gains
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("harness", HARNESSES, ids=lambda harness: harness.name)
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
 def test_the_page_says_who_is_fooled(cheat: Cheat, harness: Harness) -> None:
     _agrees(cheat, harness)
@@ -33,7 +35,7 @@ def test_the_page_says_who_is_fooled(cheat: Cheat, harness: Harness) -> None:
 def _agrees(cheat: Cheat, harness: Harness) -> None:
     cell = _CELLS[cheat.name, harness.name]
     outcomes = honesty.Outcomes()
-    why = honesty.run(harness, cheat, outcomes)  # its honest twin is believed, or this raises
+    why = honesty.run(harness, cheat, outcomes)
     if not cell.startswith("sometimes"):
         assert bool(outcomes.refused) == (cell == "caught"), f"the page says {cell!r}; now: {why or outcomes.gains}"
 
@@ -46,8 +48,8 @@ def test_the_page_says_what_fools_the_program() -> None:
         cell = _CELLS[name, honesty.CPP]
         if honest == "yes":
             assert believed, row
-        elif not cell.startswith("sometimes"):
-            assert believed == (cell != "caught"), f"the page says {cell!r}; now: {row}"
+        elif cell == "caught":
+            assert not believed, row
     assert {name for name, _ in rows} == {
         name for (name, column), cell in _CELLS.items() if column == honesty.CPP and cell
     }
