@@ -24,6 +24,7 @@ import pytest
 import strange_folder
 import tokens as token_tool
 from built_program import PROGRAM, QUICKLY
+from mutations import places
 from nightly_runs.config import EXAMPLE, read
 from roofreport.errors import UnusableInputError
 
@@ -47,14 +48,7 @@ def damaged(text: bytes, chance: random.Random) -> bytes:
 
 def changed(document: Any, chance: random.Random) -> Any:
     """With one value anywhere in it replaced or removed."""
-    places: list[tuple[Any, Any]] = []
-    pending = [document]
-    while pending:
-        node = pending.pop()
-        keys = list(node) if isinstance(node, dict) else range(len(node))
-        places += [(node, key) for key in keys]
-        pending += [node[key] for key in keys if isinstance(node[key], (dict, list))]
-    node, key = chance.choice(places)
+    node, key = chance.choice(places(document))
     if chance.random() < 0.1:
         del node[key]
     else:

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import groupby
-from pathlib import Path
 from typing import NoReturn
 
 from roofreport.exit_status import UNUSABLE, ended
@@ -99,11 +98,6 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        say(f"{REPORT}: the working folder has been deleted: change to one that exists (cd)")
-        return UNUSABLE
     if given and given[0] in _REPLACED:
         say(f"{REPORT}: {given[0]} is now: {REPORT} {_REPLACED[given[0]]}")
         return UNUSABLE

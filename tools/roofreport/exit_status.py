@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import reason
@@ -22,6 +23,8 @@ _LONGEST_REASON = 4000
 def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> int:
     """The exit status of `work`, or of the error that ended it: `unusable` for unusable input."""
     try:
+        if _is_folder_deleted():
+            raise UnusableInputError("the working folder has been deleted: change to one that exists (cd)")
         status = work()
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -45,6 +48,15 @@ def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> in
         return unusable
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _is_folder_deleted() -> bool:
+    """Relative paths have no meaning then, and libraries end the process."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _refuse(program: str, why: str) -> None:

@@ -45,11 +45,8 @@ class State:
         before = self._reached()
         self._plain = before.plain
         self._originals: dict[str, NDArray[Any]] = {}
-        left = _COPIED_BYTES
-        for where, array in sorted(before.arrays.items(), key=lambda one: one[1].data.nbytes):
-            left -= array.data.nbytes
-            if left >= 0:
-                self._originals[where] = array.read()
+        for where, array in _smallest(before.arrays, _COPIED_BYTES):
+            self._originals[where] = array.read()
 
     def returned(self, results: Sequence[Any]) -> None:
         """The results of the last call: memory that a function keeps for them is no state."""
@@ -100,15 +97,19 @@ class State:
         return found
 
 
-def _sums(reached: _Reached) -> dict[str, int]:
-    """Sums that depend on every bit, of as many arrays as do not take long."""
-    sums = {}
-    left = _SUMMED_BYTES
-    for where, array in sorted(reached.arrays.items(), key=lambda one: one[1].data.nbytes):
+def _smallest(arrays: dict[str, Array], most_bytes: int) -> Iterator[tuple[str, Array]]:
+    """As many as have so many bytes together."""
+    left = most_bytes
+    for where, array in sorted(arrays.items(), key=lambda one: one[1].data.nbytes):
         left -= array.data.nbytes
         if left < 0:
-            break
-        sums[where] = zlib.crc32(array.data.tobytes())
+            return
+        yield where, array
+
+
+def _sums(reached: _Reached) -> dict[str, int]:
+    """Sums that depend on every bit, of as many arrays as do not take long."""
+    sums = {where: zlib.crc32(array.data.tobytes()) for where, array in _smallest(reached.arrays, _SUMMED_BYTES)}
     return {where: sums[where] for where in reached.arrays if where in sums}  # in the order of the way to them
 
 

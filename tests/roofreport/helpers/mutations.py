@@ -90,18 +90,24 @@ def _journal(document: dict[str, Any]) -> list[Any]:
     return lines
 
 
-def _mutate(value: Any, chance: random.Random) -> None:
-    """Replaces, deletes, repeats or adds one member of one container anywhere in it."""
-    places: list[tuple[Any, Any]] = []
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in a document with every one of its keys."""
+    found: list[tuple[Any, Any]] = []
     pending = [value]
     while pending:
         node = pending.pop()
         keys = list(node) if isinstance(node, dict) else range(len(node))
-        places += [(node, key) for key in keys]
+        found += [(node, key) for key in keys]
         pending += [node[key] for key in keys if isinstance(node[key], (dict, list))]
-    if not places:
+    return found
+
+
+def _mutate(value: Any, chance: random.Random) -> None:
+    """Replaces, deletes, repeats or adds one member of one container anywhere in it."""
+    members = places(value)
+    if not members:
         return
-    node, key = chance.choice(places)
+    node, key = chance.choice(members)
     old, what = node[key], chance.random()
     if what < 0.1:
         del node[key]
