@@ -76,8 +76,7 @@ const char* RoofColor(double roof) { return roof >= 0.8 ? kGreen : roof >= 0.4 ?
 std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
   std::vector<std::string> notes;
   if (CannotBeJudged(outcome)) {
-    const hardware::MeasuredConditions& meanwhile = outcome.conditions;
-    notes.push_back(absl::StrFormat("others %.0f %%", 100 * (meanwhile.others_share + meanwhile.stolen_share)));
+    notes.push_back(absl::StrFormat("others %.0f %%", 100 * TakenShare(outcome.conditions)));
   } else {
     for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
       if (CounterOf(run, flag) > 0) notes.emplace_back(flag);

@@ -103,6 +103,12 @@ Value Milliseconds(const CounterContext& c) {
 
 Value FlagOf(std::optional<bool> flag) { return flag ? Value(*flag ? 1 : 0) : std::nullopt; }
 
+// Of the 95th percentile; nullopt where too few values bound it.
+Value OfP95(std::span<const double> values, double timing::BoundedQuantile::*part, double unit) {
+  const std::optional<timing::BoundedQuantile> p95 = timing::QuantileInInterval(values, 0.95);
+  return p95 ? Value(*p95.*part * unit) : std::nullopt;
+}
+
 // Whether a counter varies between runs: the same work has the same bytes and counts, but not the same time.
 constexpr bool kMeasured = true;
 constexpr bool kExact = false;
@@ -174,16 +180,12 @@ constexpr CounterSpec kTable[] = {
      Milliseconds<&timing::Summary::stddev>},
     {"p95_ms", "ms", kLower, 0.05, kMeasured, "95th percentile of the samples",
      "fewer than 72 samples, which cannot bound it at 95 %",
-     [](const CounterContext& c) -> Value {
-       const auto p95 = timing::QuantileInInterval(c.outcome.samples.seconds, 0.95);
-       return p95 ? Value(p95->value * kMilliseconds) : std::nullopt;
+     [](const CounterContext& c) {
+       return OfP95(c.outcome.samples.seconds, &timing::BoundedQuantile::value, kMilliseconds);
      }},
     {"p95_ci", "fraction", kLower, 0.5, kMeasured,
      "half-width of its 95 % confidence interval over it, by order statistics of independent samples", "as p95_ms",
-     [](const CounterContext& c) -> Value {
-       const auto p95 = timing::QuantileInInterval(c.outcome.samples.seconds, 0.95);
-       return p95 ? Value(p95->ci) : std::nullopt;
-     }},
+     [](const CounterContext& c) { return OfP95(c.outcome.samples.seconds, &timing::BoundedQuantile::ci, 1); }},
     {"min_ms", "ms", kLower, 0.02, kMeasured, "fastest sample", "", Milliseconds<&timing::Summary::min>},
     {"ci", "fraction", kLower, 0.5, kMeasured,
      "half-width of the median's 95 % confidence interval over the median, allowing for the correlation of samples, "
@@ -459,9 +461,11 @@ std::string_view Name(Better better) {
 
 std::span<const CounterSpec> CounterTable() { return kTable; }
 
-bool WasBesideOthers(const hardware::MeasuredConditions& conditions) {
-  return conditions.stolen_share + conditions.others_share > kNoisyShare;
+double TakenShare(const hardware::MeasuredConditions& conditions) {
+  return conditions.others_share + conditions.stolen_share;
 }
+
+bool WasBesideOthers(const hardware::MeasuredConditions& conditions) { return TakenShare(conditions) > kNoisyShare; }
 
 std::vector<std::string> NoiseOf(const Outcome& outcome) {
   std::vector<double> medians;
@@ -507,8 +511,9 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
         add(absl::StrCat(name, "_ms"), phase.median * kMilliseconds);
         add(absl::StrCat(name, "_mean_ms"), phase.mean * kMilliseconds);
         add(absl::StrCat(name, "_stddev_ms"), phase.stddev * kMilliseconds);
-        if (const auto p95 = timing::QuantileInInterval(outcome.samples.phase_seconds[i], 0.95); p95) {
-          add(absl::StrCat(name, "_p95_ms"), p95->value * kMilliseconds);
+        const std::span<const double> seconds = outcome.samples.phase_seconds[i];
+        if (const Value p95 = OfP95(seconds, &timing::BoundedQuantile::value, kMilliseconds); p95) {
+          add(absl::StrCat(name, "_p95_ms"), *p95);
         }
       }
     } else if (spec.name == "<phase>_roof") {

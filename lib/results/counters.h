@@ -44,7 +44,10 @@ struct CounterSpec {
 // Sorted by precedence: if two rows match a name ("<…>" matches a word), the first applies.
 std::span<const CounterSpec> CounterTable();
 
-// Whether other programs or the hypervisor took a share of the processors' time that matters.
+// The share of the processors' time that other programs and the hypervisor took.
+double TakenShare(const hardware::MeasuredConditions& conditions);
+
+// Whether that is a share that matters.
 bool WasBesideOthers(const hardware::MeasuredConditions& conditions);
 
 // Disturbances of a measured case: "ci" (wide interval), "drift" (chunks differ), "others" (other programs used the

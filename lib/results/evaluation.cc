@@ -104,7 +104,7 @@ RoofJudgment JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState ca
   constexpr std::size_t kFewestChunks = 4;
   const bool is_clear =
       outcome.noise.empty() && ratios.size() >= kFewestChunks && timing::Quantile(ratios, 0.1) > limit;
-  const double free_share = 1 - outcome.conditions.others_share - outcome.conditions.stolen_share;
+  const double free_share = 1 - TakenShare(outcome.conditions);
   const double most = is_clear ? limit : limit * kBeyondNoise / std::max(kLeastFreeShare, free_share);
   // Between ranks, this does not prove an error.
   bool is_impossible = !is_link && share > most;
@@ -125,17 +125,14 @@ RoofJudgment JudgeRoof(const hardware::RoofGauge& gauge, hardware::CacheState ca
 }  // namespace
 
 bool NeedsRemeasurement(const Outcome& outcome) {
-  const hardware::MeasuredConditions& meanwhile = outcome.conditions;
-  if (meanwhile.others_share + meanwhile.stolen_share > KeptRoofs::kQuietShare) return false;
+  if (TakenShare(outcome.conditions) > KeptRoofs::kQuietShare) return false;
   constexpr double kMostPlausibleShare = 1.03;
   return outcome.disturbed ||
          (!outcome.roof_ratios.empty() && timing::Median(outcome.roof_ratios) > kMostPlausibleShare);
 }
 
 bool CannotBeJudged(const Outcome& outcome) {
-  const hardware::MeasuredConditions& meanwhile = outcome.conditions;
-  return outcome.verdict == Verdict::kMeasured &&
-         meanwhile.others_share + meanwhile.stolen_share > hardware::kMostOthers;
+  return outcome.verdict == Verdict::kMeasured && TakenShare(outcome.conditions) > hardware::kMostOthers;
 }
 
 bool IsInDoubt(const Outcome& outcome) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/files.h"
 #include "lib/base/text.h"
+#include "lib/results/counters.h"
 #include "lib/results/kept_roofs.h"
 #include "lib/run/run_context.h"
 #include "roofbench_version.h"
@@ -17,8 +18,7 @@ namespace roofbench {
 double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device) {
   hardware::ConditionsWatch watch = WatchConditions(device);
   device.Calibrate(needs);
-  const MeasuredConditions meanwhile = watch.Finish();
-  return meanwhile.others_share + meanwhile.stolen_share;
+  return TakenShare(watch.Finish());
 }
 
 namespace {
