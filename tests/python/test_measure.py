@@ -200,6 +200,16 @@ def test_context_has_what_reports_compare() -> None:
     assert all(isinstance(value, str) for value in facts.values())
 
 
+def test_a_row_says_how_many_threads_torch_had() -> None:
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            assert _machine.context()["threads"] == str(threads)
+    finally:
+        torch.set_num_threads(before)
+
+
 # Arguments.
 
 

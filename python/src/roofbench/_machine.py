@@ -15,11 +15,19 @@ from roofbench._arrays import torch
 _PROBE = 512  # rows and columns of a product: three operands fit a private cache
 
 
-@functools.cache
 def machine() -> _core.Machine:
-    made = _core.Machine()
+    """With as many threads as torch has now, if it is there: its rows are compared with what these reach, and those of
+    other numbers are another machine's. Where OMP_PROC_BIND binds this thread to one processor, torch knows how many
+    there are."""
+    framework = torch()
+    return _machine(framework.get_num_threads() if framework is not None else 0)
+
+
+@functools.cache
+def _machine(threads: int) -> _core.Machine:
+    made = _core.Machine(threads)
     # Objects of another library, such as a custom operator of PyTorch, may outlive the modules, and this one with them.
-    atexit.register(machine.cache_clear)
+    atexit.register(_machine.cache_clear)
     for dtype, library, product in _products():
         made.add_compute_probe(dtype, library, 2.0 * _PROBE**3, product)
     versions = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("numpy", "torch")}
