@@ -15,7 +15,7 @@ namespace roofbench::workload {
 // Which peak limits a cost.
 enum class Bound { kMemory, kCompute, kLink };
 
-// Peak rates of one device (or of one cache level of it). Zero means unknown, never "slow".
+// Peak rates of one device (or of its caches, for a working set). Zero means unknown, never "slow".
 struct Peaks {
   std::array<double, kDtypeCount> flops_per_second{};
   // Bytes per second, by the kind of traffic. A datasheet has one figure for all four; a measurement separates them.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/roofs/compute_loops.h"
+#include "lib/hardware/roofs/resting_threads.h"
+#include "lib/kernels/threading/thread_pool.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -99,6 +103,15 @@ std::vector<Candidate> CpuRoofMeter::ComputeCandidates(Dtype dtype) {
   return candidates;
 }
 
+bool CpuRoofMeter::OthersRun() {
+  if (pool_threads_.empty()) {
+    pool_threads_.resize(static_cast<std::size_t>(threads_));
+    kernels::ThreadPool(threads_).OnEach(
+        [&](int thread) { pool_threads_[static_cast<std::size_t>(thread)] = gettid(); });
+  }
+  return hardware::OthersRun(pool_threads_);
+}
+
 void CpuRoofMeter::Choose(StreamKind kind, const Candidate& winner) {
   best_streams_[Index(kind)] = &StreamVariants()[winner.index];
 }
@@ -147,12 +160,9 @@ const StreamVariant* CpuRoofMeter::BestInCache(StreamKind kind, double working_s
   return best;
 }
 
-double CpuRoofMeter::CacheWorkingSet(double bytes) const {
-  for (const CacheLevel& level : facts_.caches) {
-    const double offered = level.bytes * std::min(threads_, level.instances);
-    if (bytes <= offered) return offered / 2;
-  }
-  return 0;
+double CpuRoofMeter::GrowWorkingSet(double bytes) {
+  memory_.Grow(bytes);
+  return MostWorkingSet();
 }
 
 }  // namespace roofbench::hardware

@@ -2,6 +2,8 @@
 // The roofs of a processor: streams through memory and caches, multiply-add loops, and added probes (a library's GEMM).
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <map>
 #include <utility>
@@ -23,9 +25,10 @@ class CpuRoofMeter final : public RoofMeter {
   // The variant that Calibrate found fastest with all threads; before Calibrate, the first of its kind.
   const StreamVariant& BestStream(StreamKind kind) const { return *best_streams_[Index(kind)]; }
 
+  bool OthersRun() override;
   double LastLevelCacheBytes() const override { return facts_.LastLevelCacheBytes(); }
-  // Over all threads: half the capacity that the smallest level that holds `bytes` offers the threads of the pool.
-  double CacheWorkingSet(double bytes) const override;
+  double MostWorkingSet() override { return memory_.MostWorkingSet(); }
+  double GrowWorkingSet(double bytes) override;
 
  protected:
   std::vector<Candidate> StreamCandidates(StreamKind kind) override;
@@ -41,6 +44,7 @@ class CpuRoofMeter final : public RoofMeter {
   const CpuFacts facts_;
   const int threads_;
   MemoryProbe memory_;
+  std::vector<pid_t> pool_threads_;  // once they were asked for
   std::array<const StreamVariant*, kStreamKinds.size()> best_streams_{};
   std::map<std::pair<StreamKind, double>, const StreamVariant*> cache_streams_;
   double memory_pace_ = 1;  // last observed, as a factor of the calibrated rates

@@ -34,7 +34,7 @@ class GpuRoofMeter final : public RoofMeter {
   bool DisplaceCache();
 
   double LastLevelCacheBytes() const override { return l2_bytes_; }
-  double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 4 : 0; }
+  double MostWorkingSet() override { return MakeBuffers() ? static_cast<double>(buffer_bytes_) : 0; }
 
  protected:
   std::vector<Candidate> StreamCandidates(StreamKind kind) override;

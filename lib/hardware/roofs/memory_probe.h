@@ -30,11 +30,21 @@ class MemoryProbe {
   // ran before.
   Rates MeasureMemory(std::span<const StreamOfMix> mix, double traffic_bytes, int bursts, int threads);
 
-  // Bytes/s for about `seconds`, every thread cycling through its own share of a working set of that many bytes in all.
+  // Bytes that MeasureCache can cycle through.
+  double MostWorkingSet();
+  // Makes both buffers large enough for a working set of that many bytes, as far as memory permits.
+  void Grow(double working_set_bytes);
+
+  // Bytes/s for about `seconds`, every thread cycling through its own share of a working set of that many bytes in all:
+  // at least four laps, of which the first three are not timed.
   double MeasureCache(std::span<const StreamOfMix> mix, double working_set_bytes, double seconds, int threads);
 
  private:
   void MakeBuffers();
+  // Two buffers of that many bytes, or of what is available.
+  void MakeBuffers(double bytes);
+  // Bytes of one buffer that are a thread's own.
+  std::size_t OwnBytes(int threads) const;
   Rates RunFromCursor(std::span<const StreamOfMix> mix, double traffic_bytes, int threads);
   // Bytes of traffic that a burst may have, so that it covers at most half a lap.
   double MostBurstTraffic() const;

@@ -4,6 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/hardware/roofs/resting_threads.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench::hardware {
 
@@ -13,6 +19,49 @@ using workload::Dtype;
 namespace {
 
 constexpr double kCacheSeconds = 0.004;  // seconds of one reading
+// The gain of caches is the median of pairs of readings, of which that of the caches is long enough to settle.
+constexpr int kGainPairs = 3;
+constexpr double kSettledSeconds = 0.012;
+// With this multiple of the last level, almost nothing survives a lap.
+constexpr double kBeyondCaches = 8;
+// A working set that is served faster than memory by less than this is probed as memory, which costs no laps.
+constexpr double kServedByCaches = 1.25;
+
+// What serves the operands of a warm case.
+struct Warm {
+  double working_set = 0;  // bytes that its probes cycle through; 0: they are probes of memory
+  double gain = 1;         // then: how much faster than memory the operands are served
+};
+
+// How much faster streams through this working set are than those through memory. In turns, because the speed of memory
+// changes within minutes. 0 where nothing moves or nothing can be measured.
+double GainOfCaches(const TrafficMix& mix, double working_set, RoofMeter& meter) {
+  std::vector<double> gains;
+  for (int i = 0; i < kGainPairs; ++i) {
+    const double cached = meter.MeasureCache(mix, working_set, kSettledSeconds);
+    const double memory = meter.MeasureMemory(mix, kCacheSeconds);
+    gains.push_back(memory > 0 ? cached / memory : 0);
+  }
+  return timing::Median(gains);
+}
+
+Warm WhatServes(const workload::Cost& cost, RoofMeter& meter) {
+  const double last_level = meter.LastLevelCacheBytes();
+  if (cost.resident_bytes <= 0) return {};
+  if (last_level > 0 && cost.resident_bytes >= kBeyondCaches * last_level) return {};
+  AwaitRest({[&meter] { return meter.OthersRun(); }});
+  const TrafficMix mix = MixOf(cost);
+  double held = std::min(cost.resident_bytes, meter.MostWorkingSet());
+  double gain = GainOfCaches(mix, held, meter);
+  // CPUID of a virtual machine reports the cache of the whole host, so that large buffers are made only where smaller
+  // ones show that it is there.
+  if (held < cost.resident_bytes && gain >= kServedByCaches) {
+    held = std::min(cost.resident_bytes, meter.GrowWorkingSet(cost.resident_bytes));
+    gain = GainOfCaches(mix, held, meter);
+  }
+  if (gain >= kServedByCaches) return {.working_set = held};
+  return {.gain = std::max(gain, 1.0)};
+}
 
 }  // namespace
 
@@ -34,17 +83,20 @@ workload::Peaks RoofGauges::CachePeaks(double working_set, const workload::Cost&
 }
 
 RoofGauge RoofGauges::For(const workload::Cost& cost, CacheState cache, RoofMeter& meter) {
+  RoofGauge gauge = Found(cost, cache, meter);
+  if (gauge.probe) gauge.probe = OnceThreadsRest(std::move(gauge.probe), {[&meter] { return meter.OthersRun(); }});
+  return gauge;
+}
+
+RoofGauge RoofGauges::Found(const workload::Cost& cost, CacheState cache, RoofMeter& meter) {
   RoofGauge gauge{.peaks = meter.peaks(), .name = "memory"};
-  double working_set = 0;  // 0: memory
+  Warm warm;
   if (cache == CacheState::kWarm) {
-    working_set = meter.CacheWorkingSet(cost.resident_bytes);
-    // A working set beyond the last level keeps a part of its operands there from step to step. The level's rate is an
-    // upper bound up to eight times its size; beyond that, almost nothing survives.
-    const double last_level = meter.LastLevelCacheBytes();
-    if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = meter.CacheWorkingSet(last_level / 4);
-    if (working_set > 0) {
-      gauge.peaks = CachePeaks(working_set, cost, meter);
-      gauge.name = "caches (" + std::to_string(static_cast<int64_t>(working_set / 1024)) + " KiB)";
+    warm = WhatServes(cost, meter);
+    gauge.peaks = meter.peaks().Scaled(Bound::kMemory, warm.gain);
+    if (warm.working_set > 0) {
+      gauge.peaks = CachePeaks(warm.working_set, cost, meter);
+      gauge.name = "caches (" + std::to_string(static_cast<int64_t>(warm.working_set / 1024)) + " KiB)";
     }
   }
   gauge.bound = workload::BindingRoof(cost, gauge.peaks);
@@ -58,9 +110,9 @@ RoofGauge RoofGauges::For(const workload::Cost& cost, CacheState cache, RoofMete
   const std::optional<double> seconds = workload::MemorySeconds(cost, gauge.peaks);
   if (!seconds) return gauge;
   gauge.calibrated_rate = cost.Bytes() / *seconds;
-  gauge.probe = [&meter, mix = MixOf(cost), working_set](double probe_seconds) {
-    return working_set > 0 ? meter.MeasureCache(mix, working_set, probe_seconds)
-                           : meter.MeasureMemory(mix, probe_seconds);
+  gauge.probe = [&meter, mix = MixOf(cost), warm](double probe_seconds) {
+    return warm.working_set > 0 ? meter.MeasureCache(mix, warm.working_set, probe_seconds)
+                                : warm.gain * meter.MeasureMemory(mix, probe_seconds);
   };
   return gauge;
 }

@@ -16,7 +16,7 @@ enum class CacheState { kCold, kWarm };
 
 // The measured roof that one case is compared with, and a probe that measures its binding part repeatedly.
 struct RoofGauge {
-  workload::Peaks peaks;  // calibrated for this case's cache level
+  workload::Peaks peaks;  // calibrated for this case's working set
   workload::Bound bound = workload::Bound::kMemory;
   timing::RoofProbe probe = {};  // rate of the binding roof
   double calibrated_rate = 0;    // what `probe` is expected to return under `peaks`
@@ -29,12 +29,13 @@ struct RoofGauge {
 // Makes gauges, and keeps the bandwidths of caches that they needed.
 class RoofGauges {
  public:
-  // The meter must outlive the gauge.
+  // A warm case is compared with streams that cycle through as many bytes as it holds: whatever caches keep of the one,
+  // they keep of the other, and no level has to be known. The meter must outlive the gauge.
   RoofGauge For(const workload::Cost& cost, CacheState cache, RoofMeter& meter);
 
  private:
-  // Bandwidths of the streams of `cost` inside the cache level that stands for `working_set` bytes; each is measured
-  // when first requested.
+  RoofGauge Found(const workload::Cost& cost, CacheState cache, RoofMeter& meter);
+  // Bandwidths of the streams of `cost` that cycle through `working_set` bytes; each is measured when first requested.
   workload::Peaks CachePeaks(double working_set, const workload::Cost& cost, RoofMeter& meter);
 
   std::map<double, workload::Peaks> cache_peaks_;

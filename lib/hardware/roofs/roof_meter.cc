@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "lib/hardware/roofs/resting_threads.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench::hardware {
@@ -165,6 +166,7 @@ void RoofMeter::Calibrate(const RoofNeeds& needs, double seconds_each) {
   RecheckRestored(needs);
   const RoofNeeds unknown = Without(needs, known_);
   std::vector<Candidate> candidates = CandidatesFor(unknown);
+  if (!candidates.empty()) AwaitRest({[this] { return OthersRun(); }});
   auto first = candidates.begin();
   while (roof_by_roof_ && first != candidates.end() && Named(first->roof).streams.any()) {
     const auto last =

@@ -113,15 +113,19 @@ class RoofMeter {
   // The scatter of the read rate over the rounds.
   const RateRange& memory_speed() const { return memory_speed_; }
 
+  // Whether threads of this process take processors from the probes now, other than those that run the probes.
+  virtual bool OthersRun() { return false; }
   // All instances together.
   virtual double LastLevelCacheBytes() const = 0;
-  // The working set that stands for the smallest cache level that holds `bytes`; 0 if no level holds it.
-  virtual double CacheWorkingSet(double bytes) const = 0;
+  // The largest working set that MeasureCache can cycle through, in bytes; 0 if there is no memory for it.
+  virtual double MostWorkingSet() = 0;
+  // Makes room for `bytes` as far as memory permits, and returns MostWorkingSet.
+  virtual double GrowWorkingSet(double /*bytes*/) { return MostWorkingSet(); }
 
   // Bytes/s of this mix of traffic for about `seconds`, from memory beyond the last-level cache. 0 if nothing moves or
   // the device lacks memory for it. This and MeasureCompute calibrate an unknown roof on first use.
   double MeasureMemory(const TrafficMix& mix, double seconds);
-  // The same inside a working set that lies in a cache.
+  // The same, cycling through a working set of that many bytes.
   double MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds);
   // FLOP/s of a precision for about `seconds`; 0 if it has none.
   double MeasureCompute(workload::Dtype dtype, double seconds);

@@ -34,19 +34,6 @@ CpuFacts Facts() {
 
 double Flops(const CpuRoofMeter& meter, Dtype dtype) { return meter.peaks().flops_per_second[Index(dtype)]; }
 
-TEST(CacheWorkingSet, IsHalfOfTheSmallestLevelThatHoldsIt) {
-  const CpuRoofMeter two(Facts(), 2);
-  EXPECT_EQ(two.CacheWorkingSet(1), 32 * kKibi);
-  EXPECT_EQ(two.CacheWorkingSet(64 * kKibi), 32 * kKibi);
-  EXPECT_EQ(two.CacheWorkingSet(64 * kKibi + 1), 1 * kMebi);
-  EXPECT_EQ(two.CacheWorkingSet(8 * kMebi), 4 * kMebi);
-  EXPECT_EQ(two.CacheWorkingSet(8 * kMebi + 1), 0);
-  const CpuRoofMeter one(Facts(), 1);
-  EXPECT_EQ(one.CacheWorkingSet(32 * kKibi), 16 * kKibi);
-  EXPECT_EQ(one.CacheWorkingSet(64 * kKibi), 0.5 * kMebi);
-  EXPECT_EQ(CpuRoofMeter(CpuFacts(), 1).CacheWorkingSet(1), 0);
-}
-
 TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   CpuRoofMeter meter(Facts(), 2);
   for (const StreamKind kind : kStreamKinds) EXPECT_EQ(meter.BestStream(kind).kind, kind) << "the first of each";

@@ -147,6 +147,28 @@ TEST_F(MemoryProbeTest, EveryThreadKeepsToItsShareOfTheWorkingSet) {
   EXPECT_EQ(ranges.size(), 4);
 }
 
+// A set that is larger than one buffer continues in the other, and buffers grow for one that is larger than both.
+TEST_F(MemoryProbeTest, AWorkingSetMayBeAsLargeAsBothBuffers) {
+  MemoryProbe probe(kCache, 1);
+  const StreamOfMix mix[] = {{&kRead, 1}};
+  const auto covered = [&](double working_set) {
+    g_calls.clear();
+    probe.MeasureCache(mix, working_set, 1e-5, 1);
+    std::map<const std::byte*, std::size_t> ranges;
+    for (const Call& call : g_calls) ranges[call.from] = std::max(ranges[call.from], call.bytes);
+    double bytes = 0;
+    for (const auto& [from, length] : ranges) bytes += static_cast<double>(length);
+    return bytes;
+  };
+  EXPECT_EQ(probe.MostWorkingSet(), 2.0 * kLeastBuffer);
+  EXPECT_EQ(covered(100 * kMebi), 100 * kMebi);
+  EXPECT_EQ(covered(200 * kMebi), 2.0 * kLeastBuffer);
+  probe.Grow(200 * kMebi);
+  EXPECT_EQ(covered(200 * kMebi), 200 * kMebi);
+  probe.Grow(1 * kMebi);
+  EXPECT_EQ(probe.MostWorkingSet(), 200 * kMebi);
+}
+
 // Each of the two exceeds the caches eightfold, but a cache of hundreds of megabytes does not set the memory needed.
 TEST_F(MemoryProbeTest, BuffersExceedTheCachesWithinALimit) {
   if (AvailableMemoryBytes() / 4 < 160 * kMebi) GTEST_SKIP() << "a quarter of the free memory is less than 160 MiB";
