@@ -40,6 +40,7 @@
 #include "lib/ranks/place.h"
 #include "lib/results/counters.h"
 #include "lib/results/journal.h"
+#include "lib/results/model_work.h"
 #include "lib/run/doctor.h"
 #include "lib/run/library_warnings.h"
 #include "lib/run/profiling.h"
@@ -169,7 +170,9 @@ bool Answer(const Options& options) {
   } else if (options.explain_counters) {
     std::cout << ExplainCounters();
   } else if (!options.describe.empty()) {
-    std::cout << ContractOf(DescribeFamilies(AllFamilies())).dump(/*indent=*/1) << '\n';
+    nlohmann::ordered_json contract = ContractOf(DescribeFamilies(AllFamilies()));
+    contract["models"] = DescribeModelWork();
+    std::cout << contract.dump(/*indent=*/1) << '\n';
   } else if (options.list_axes) {
     std::cout << DescribeAxes(Families());
   } else {

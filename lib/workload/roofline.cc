@@ -24,12 +24,11 @@ std::optional<double> OperationComputeSeconds(const Operation& operation, const 
 }
 
 std::optional<double> OperationMemorySeconds(const Operation& operation, const Peaks& peaks) {
-  const double copied = std::min(operation.bytes_read, operation.bytes_written);
+  const Traffic traffic = TrafficOf(operation);
   double seconds = 0;
-  if (!AddTime(2 * copied, peaks.copy, seconds) ||  //
-      !AddTime(operation.bytes_read - copied, peaks.read, seconds) ||
-      !AddTime(operation.bytes_written - copied, peaks.write, seconds) ||
-      !AddTime(2 * operation.bytes_updated, peaks.update, seconds)) {
+  if (!AddTime(traffic.copy, peaks.copy, seconds) ||  //
+      !AddTime(traffic.read, peaks.read, seconds) || !AddTime(traffic.write, peaks.write, seconds) ||
+      !AddTime(traffic.update, peaks.update, seconds)) {
     return std::nullopt;
   }
   return operation.repeat * seconds;
@@ -60,6 +59,14 @@ Peaks Peaks::Scaled(Bound rates, double factor) const {
     for (double& rate : scaled.flops_per_second) rate *= factor;
   }
   return scaled;
+}
+
+Traffic TrafficOf(const Operation& operation) {
+  const double copied = std::min(operation.bytes_read, operation.bytes_written);
+  return {.read = operation.bytes_read - copied,
+          .copy = 2 * copied,
+          .update = 2 * operation.bytes_updated,
+          .write = operation.bytes_written - copied};
 }
 
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks) {

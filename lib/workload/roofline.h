@@ -43,10 +43,26 @@ constexpr Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_se
           .write = bytes_per_second};
 }
 
+// Bytes by the kind of traffic whose rate they take: each written byte is paired with a read one, and both are copied;
+// the rest is read or written; bytes updated in place count in both directions.
+struct Traffic {
+  double read = 0;
+  double copy = 0;
+  double update = 0;
+  double write = 0;
+
+  // Each kind's name, as KnownRates has it, with its bytes.
+  std::array<std::pair<std::string_view, double>, 4> ByKind() const {
+    return {{{"read", read}, {"copy", copy}, {"update", update}, {"write", write}}};
+  }
+};
+
+// That of one occurrence.
+Traffic TrafficOf(const Operation& operation);
+
 // Lower bound in seconds under `peaks`: the sum over operations of max(compute time, memory time). Compute time is the
-// sum over precisions of flops/peak. Memory time pairs each written byte with a read one at the `copy` rate, and the
-// rest takes the `read` or `write` rate; bytes updated in place take the `update` rate. Traffic between ranks takes
-// the `link` rate, after the operations. nullopt if a peak that the cost needs is unknown, or if the cost is empty.
+// sum over precisions of flops/peak, memory time that over kinds of traffic. Traffic between ranks takes the `link`
+// rate, after the operations. nullopt if a peak that the cost needs is unknown, or if the cost is empty.
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks);
 
 // Seconds of memory traffic alone (and of arithmetic alone) under `peaks`; nullopt if a needed peak is unknown.

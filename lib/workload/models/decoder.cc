@@ -354,11 +354,12 @@ constexpr DecoderPreset kPresets[] = {
     {"mixtral_8x7b", MixtureOf8(kMixtral), 1000000, false, 1, "Mixtral-8x7B"},
     {"mixtral_8x7b_16layers", MixtureOf8(WithLayers(kMixtral, 16)), 1000000, false, 1,
      "gpt-fast's published cut of it"},
-    {"llama3_1b_4th", Dense(Cut(kLlama32Of1b, 0.25)), 500000, true, 32, "a quarter of Llama-3.2-1B: 4 layers"},
-    {"llama2_7b_8th", Dense(Cut(kLlama2Of7b, 0.125)), 10000, false, 1, "an eighth of Llama-2-7B: 4 layers"},
-    {"mixtral_8x7b_32nd", MixtureOf8(Cut(kMixtral, 1.0 / 32)), 1000000, false, 1, "a 32nd of Mixtral-8x7B: 1 layer"},
-    {"tiny_llama", Dense(kTiny), 10000, false, 1, "for tests"},
-    {"tiny_mixtral", MixtureOf8(kTiny), 10000, false, 1, "for tests"},
+    {"llama3_1b_4th", Dense(Cut(kLlama32Of1b, 0.25)), 500000, true, 32, "a quarter of Llama-3.2-1B: 4 layers", false},
+    {"llama2_7b_8th", Dense(Cut(kLlama2Of7b, 0.125)), 10000, false, 1, "an eighth of Llama-2-7B: 4 layers", false},
+    {"mixtral_8x7b_32nd", MixtureOf8(Cut(kMixtral, 1.0 / 32)), 1000000, false, 1, "a 32nd of Mixtral-8x7B: 1 layer",
+     false},
+    {"tiny_llama", Dense(kTiny), 10000, false, 1, "for tests", false},
+    {"tiny_mixtral", MixtureOf8(kTiny), 10000, false, 1, "for tests", false},
 };
 
 }  // namespace

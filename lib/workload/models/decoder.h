@@ -153,6 +153,7 @@ struct DecoderPreset {
   bool llama3_rope = false;  // Llama 3.1's stretched positions (factor 8 or 32, from 8192)
   double rope_factor = 8;
   std::string_view doc;
+  bool published = true;  // in this size
 };
 
 // Real models with their published sizes; reduced versions, named as such, which keep the ratio of layers to

@@ -92,6 +92,26 @@ class Family:
 
 
 @dataclass(frozen=True)
+class Work:
+    """FLOPs by dtype, and bytes by the kind of traffic whose rate they take."""
+
+    flops: Mapping[str, float]
+    bytes: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """A step of a published model: a token after a prompt, that prompt, or a training step."""
+
+    model: str
+    step: str
+    format: str  # of weights, or of a training step's products
+    tokens: float
+    memory: float  # bytes alive at its peak
+    parts: tuple[Work, ...]  # one after another
+
+
+@dataclass(frozen=True)
 class _Pattern:
     """A name with parts in angle brackets, each of which stands for one character or more. Not a regular expression: an
     untrusted contract could make one run for hours."""
@@ -122,6 +142,7 @@ class Contract:
     families: Mapping[str, Family]
     counters: tuple[Metric, ...]
     time: Metric = TIME
+    models: tuple[ModelStep, ...] = ()  # of the packaged one; a result's own has none
 
     @cached_property
     def _by_name(self) -> dict[str, Metric]:
@@ -174,6 +195,11 @@ def _family(entry: dict[str, Any]) -> Family:
     return Family(entry["name"], axes, growth)
 
 
+def _model_step(entry: dict[str, Any]) -> ModelStep:
+    parts = tuple(Work(part["flops"], part["bytes"]) for part in entry["parts"])
+    return ModelStep(entry["model"], entry["step"], entry["format"], entry["tokens"], entry["memory"], parts)
+
+
 def parse(document: dict[str, Any]) -> Contract:
     """`document` fits the schema of contracts."""
     metrics = [
@@ -192,6 +218,7 @@ def parse(document: dict[str, Any]) -> Contract:
         families={entry["name"]: _family(entry) for entry in document["families"]},
         counters=tuple(metric for metric in metrics if metric.name != TIME.name),
         time=next((metric for metric in metrics if metric.name == TIME.name), TIME),
+        models=tuple(map(_model_step, document.get("models", []))),
     )
 
 
@@ -212,11 +239,12 @@ def reduced(document: dict[str, Any]) -> dict[str, Any]:
         | ({"headline": True} if row.get("headline") else {})
         for row in document["counters"]
     ]
-    return {"schema": document["schema"], "version": document["version"], "families": families, "counters": counters}
+    names = ("schema", "version")
+    return kept(document, *names) | {"families": families, "counters": counters, "models": document["models"]}
 
 
 def reduced_text(document: dict[str, Any]) -> str:
-    """One line for each family and counter, or for each axis of a family with many."""
+    """One line for each family, counter and step of a model, or for each axis of a family with many."""
 
     def family_lines(family: dict[str, Any]) -> str:
         line = json.dumps(family, ensure_ascii=False)
@@ -224,9 +252,12 @@ def reduced_text(document: dict[str, Any]) -> str:
 
     small = reduced(document)
     families = ",\n  ".join(map(family_lines, small["families"]))
-    counters = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in small["counters"])
+    counters, models = (
+        ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in small[rows]) for rows in ("counters", "models")
+    )
     head = f'"schema": "{small["schema"]}", "version": {small["version"]}'
-    return f'{{{head},\n "families": [\n  {families}],\n "counters": [\n  {counters}]}}\n'
+    tables = f'"families": [\n  {families}],\n "counters": [\n  {counters}],\n "models": [\n  {models}]'
+    return f"{{{head},\n {tables}}}\n"
 
 
 @cache
