@@ -103,7 +103,8 @@ def test_reports_need_neither_torch_nor_transformers() -> None:
         ("--help", "scipy matplotlib numpy"),
         ("table --help", "scipy matplotlib numpy"),
         ("history --help", "sqlalchemy pyarrow psycopg numpy"),
-        ("roofline RESULT --html=PAGE", "scipy torch bokeh"),  # tools/bench ends with it
+        ("roofline RESULT --html=PAGE", "scipy torch bokeh"),  # tools/bench ends with it,
+        ("machine RESULT --html=PAGE", "scipy torch bokeh"),  # or with this
     ],
 )
 def test_nothing_heavy_is_imported(arguments: str, heavy: str, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ _READS: dict[str, list[list[str]]] = {
     "ranks": [["{base}", "--predict=64"]],
     "serving": [["{base}"]],
     "params": [["{base}"]],
+    "machine": [["{base}"], ["{base}", "{other}"]],
 }
 
 
@@ -95,7 +96,11 @@ def _printed(verb: str, folder: Path, said: dict[str, Any], report: Report) -> s
     base, new = _files(folder, said)
     again = folder / "again.json"
     again.write_bytes(base.read_bytes())
-    places = {"base": str(base), "new": str(new), "base2": str(again)}
+    document = json.loads(new.read_text())
+    document["context"]["device"] = "another machine"
+    other = folder / "other.json"
+    other.write_text(json.dumps(document))
+    places = {"base": str(base), "new": str(new), "base2": str(again), "other": str(other)}
     status = 1 if verb == "compare" and not said else 0
     return "".join(report(verb, *(part.format(**places) for part in line), status=status) for line in _READS[verb])
 

@@ -42,3 +42,8 @@ def test_table_and_compare_spell_alike(metric: str, text: str, tmp_path: Path, r
     path = str(builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0) | counters]))
     for arguments in (["table", path, f"--columns=case,{metric}"], ["compare", path, path, f"--metric={metric}"]):
         assert f" {text}" in report(*arguments).splitlines()[2]
+
+
+def test_sizes_of_memory_are_in_powers_of_two() -> None:
+    shown = [units.size(value) for value in (0, 1, 1023, 1024, 48 * 1024, 2**30, 1.5 * 2**30, 2**80)]
+    assert shown == ["0 B", "1 B", "1023 B", "1 KiB", "48 KiB", "1 GiB", "1.5 GiB", "1.05e+06 EiB"]

@@ -30,6 +30,7 @@ VERBS = {
     "profile": ("recordings", "where the time of a step goes, from the folders of --profile"),
     "memory": ("recordings", "the memory of a case by category, from the folders of --memory_snapshot"),
     "roofline": ("results", "the run's cases under the measured and the datasheet roofs"),
+    "machine": ("machine", "what a machine can do: its passport, or several machines side by side"),
     "gate": ("gate", "slowdowns in the newest nightly run of a history, or in a result"),
     "accept": ("gate", "ends an alarm of the gate by accepting the new level of a series"),
     "history": ("history", "keeps runs in a database: add, list, show, prune, export, verify, migrate"),

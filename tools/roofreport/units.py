@@ -29,6 +29,12 @@ def bytes_(value: float) -> str:
     return quantity(value, "B")
 
 
+def size(value: float) -> str:
+    """Of a memory, in powers of two: 64 KiB."""
+    power = max(0, min(6, (int(abs(value)).bit_length() - 1) // 10))
+    return f"{digits(value / 1024**power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
+
+
 def time(seconds: float) -> str:
     for least, unit, factor in _TIMES:
         if abs(seconds) >= least:

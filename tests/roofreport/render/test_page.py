@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roofline page: as text, where every element comes from this program, and in headless Chromium."""
+"""The pages of a result: as text, where every element comes from this program, and in headless Chromium."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import machines
 import pytest
 import sites
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 from roofreport.cli import main
 from roofreport.io.load import load
@@ -157,3 +159,22 @@ def test_families_fade(visit: sites.Visit) -> None:
     for faded in (1, 0):
         button.click()
         assert visit.page.locator(".mark.off").count() == faded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("light", 390), ("dark", 390)])
+def test_a_passport_fits_the_reader(scheme: Any, width: int, chromium: Browser, tmp_path: Path) -> None:
+    html = tmp_path / "machine.html"
+    doubtful = {"read/impl:stream/bytes:65536": {"noisy": 1.0}}
+    result = machines.Machine(said=doubtful, context={"device": builders.HOSTILE[0]}).write(tmp_path / "machine.jsonl")
+    assert main(["machine", str(result), f"--html={html}"]) == 0
+    with sites.visit(chromium, color_scheme=scheme, viewport={"width": width, "height": 844}) as visit:
+        visit.page.goto(html.as_uri())
+        assert visit.page.locator("h1").inner_text() == f"Passport of {builders.HOSTILE[0]}, 2 threads"
+        assert visit.page.locator("svg.chart").count() == 4
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        lightness = visit.page.evaluate("Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
+        assert (lightness < 64) == (scheme == "dark")
+        levels = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+        assert not Axe().run(visit.page, options={"runOnly": levels}).response["violations"]
+        assert visit.requests == [html.as_uri()] and not visit.complaints

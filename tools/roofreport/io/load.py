@@ -44,6 +44,13 @@ def _is_axis(name: str, value: Any, family: Family | None, contract: Contract) -
     return isinstance(value, str) if family is None else family.axis(name) is not None
 
 
+def _axes(row: dict[str, Any], contract: Contract) -> dict[str, str]:
+    """Those that the row's family has, also where the name omits them."""
+    family = contract.families.get(case_name.family(row["run_name"]))
+    names = [axis.name for axis in family.axes if axis.name not in LIBRARY_FIELDS] if family else []
+    return {name: str(row[name]) for name in names if name in row and contract.metric(name) is None}
+
+
 def _counters(path: Path, row: dict[str, Any], contract: Contract) -> dict[str, float]:
     family = contract.families.get(case_name.family(row["run_name"]))
     counters = {}
@@ -61,6 +68,7 @@ def _line_of_row(path: Path, row: dict[str, Any], contract: Contract) -> dict[st
     counters = _counters(path, row, contract)
     line: dict[str, Any] = {
         "name": case_name.plain(row["run_name"]),
+        "axes": _axes(row, contract),
         "repetition": row.get("repetition_index", 0),
         "verdict": state.value,
         "reason": reason,
@@ -128,6 +136,7 @@ def _case_of_line(line: dict[str, Any]) -> Case:
         bytes=line.get("bytes", 0.0),
         stop=line.get("stop", ""),
         counters={key: float(value) for key, value in line.get("counters", {}).items()},
+        axes={axis: str(value) for axis, value in line.get("axes", {}).items()},
         samples=line.get("samples_s", ()),
     )
 

@@ -34,6 +34,7 @@ class Case:
     bytes: float = 0.0
     stop: str = ""
     counters: dict[str, float] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)  # as the row has them; an older row has none
     samples: Sequence[float] = ()  # seconds, of a journal
     repetitions: Sequence[Case] = ()  # those that merged() made it of
     processes: Sequence[Case] = ()  # those that over_processes() made it of
@@ -95,7 +96,14 @@ def _inert_facts(facts: Mapping[str, str]) -> dict[str, str]:
 
 def _inert_case(case: Case) -> Case:
     counters = {inert(name): value for name, value in case.counters.items()}
-    return replace(case, name=inert(case.name), reason=inert(case.reason), stop=inert(case.stop), counters=counters)
+    return replace(
+        case,
+        name=inert(case.name),
+        reason=inert(case.reason),
+        stop=inert(case.stop),
+        counters=counters,
+        axes=_inert_facts(case.axes),
+    )
 
 
 def _inert_contract(contract: Contract) -> Contract:
@@ -149,6 +157,7 @@ def merged(repetitions: Sequence[Case]) -> Case:
         bytes=fmean(case.bytes for case in chosen),
         stop=first.stop,
         counters={key: median(c.counters[key] for c in chosen) for key in first.counters if key in common},
+        axes=first.axes,
         repetitions=[row for case in chosen for row in case.repetitions or [case]],
     )
 

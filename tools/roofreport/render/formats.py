@@ -126,7 +126,7 @@ def table(
     return Table(tuple(header for header, _ in columns), tuple(map(cells, rows)), tuple(legend))
 
 
-def _numeric_columns(table: Table) -> list[bool]:
+def numeric_columns(table: Table) -> list[bool]:
     return [any(row[i].numeric and row[i].text for row in table.rows) for i in range(len(table.headers))]
 
 
@@ -173,7 +173,7 @@ def terminal(table: Table, width: int | None = None) -> str:
     """Fits the terminal's width: rows that are longer continue on further lines."""
     width = columns() if width is None else width
     table = _marked(table)
-    numeric = _numeric_columns(table)
+    numeric = numeric_columns(table)
     widths = [
         max([len(header), *(len(row[i].text) for row in table.rows if not row[i].spans)])
         for i, header in enumerate(table.headers)
@@ -215,7 +215,7 @@ def markdown(table: Table) -> str:
         return "| " + " | ".join(texts) + " |"
 
     table = _marked(table)
-    numeric = _numeric_columns(table)
+    numeric = numeric_columns(table)
     lines = [
         line([markdown_text(header) for header in table.headers]),
         line(["---:" if is_numeric else "---" for is_numeric in numeric]),
@@ -249,7 +249,7 @@ def _latex_text(text: str) -> str:
 
 def latex(table: Table) -> str:
     table = _marked(table)
-    columns = "".join("r" if numeric else "l" for numeric in _numeric_columns(table))
+    columns = "".join("r" if numeric else "l" for numeric in numeric_columns(table))
     rows = [" & ".join(_latex_text(cell.text) for cell in row) + r" \\" for row in table.rows]
     head = " & ".join(map(_latex_text, table.headers)) + r" \\"
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *rows, r"\hline", r"\end{tabular}"]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roofline page: one HTML file that works without a network, and that treats every name in a result as text."""
+"""The pages of a result, the roofline and the passport: one HTML file that works without a network, and that treats
+every name in a result as text.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,25 @@ import base64
 import hashlib
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from roofreport import units
+from roofreport.compare.machine import Passport
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
-from roofreport.render import roofline
+from roofreport.render import machine, roofline
 from roofreport.render.chart import Chart
+from roofreport.render.formats import numeric_columns
 from roofreport.render.pictures import drawn, svg_of, themed
 
 _FOLDER = Path(__file__).parent
 _MILLISECOND = 1e-3
 _BAR_WIDTH = 90
 _NONE = "-"
+_NOTHING = "'none'"  # of a policy
 _HEADERS = ("case", "time", "± sd", "FLOP/s", "bytes/s", "FLOP/byte", "roof", "share of its roof", "samples")
 _SIGNS = {"circle": "●", "square": "■", "diamond": "◆", "triangle": "▲"}
 
@@ -85,16 +90,8 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def render(result: Result) -> str:
-    cases = list(result.merged().values())
-    chart = roofline.chart(result)
+def _page(template: str, result: Result, script: str = "", **content: Any) -> str:
     style = (_FOLDER / "page.css").read_text()
-    script = (_FOLDER / "page.js").read_text()
-    measured = sum(case.state is State.MEASURED for case in cases)
-    without = sum(case.state is State.MEASURED and not roofline.is_plotted(case) for case in cases)
-    note = f"{len(cases)} cases, {measured} measured"
-    if without:
-        note += f"; {without} without arithmetic or traffic are in the table only"
     made = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -102,15 +99,31 @@ def render(result: Result) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return made.get_template("page.html").render(
+    return made.get_template(template).render(
         # The page loads nothing, and of scripts and styles only these two apply.
-        policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
+        policy=f"default-src 'none'; script-src {_hash(script) if script else _NOTHING}; style-src {_hash(style)};"
         " base-uri 'none'; form-action 'none'",
-        title=chart.title,
         style=Markup(style),
         script=Markup(script),
         version=result.context.get("roofbench_version", ""),
         torch=result.context.get("torch_version", "unknown"),
+        **content,
+    )
+
+
+def render(result: Result) -> str:
+    cases = list(result.merged().values())
+    chart = roofline.chart(result)
+    measured = sum(case.state is State.MEASURED for case in cases)
+    without = sum(case.state is State.MEASURED and not roofline.is_plotted(case) for case in cases)
+    note = f"{len(cases)} cases, {measured} measured"
+    if without:
+        note += f"; {without} without arithmetic or traffic are in the table only"
+    return _page(
+        "page.html",
+        result,
+        (_FOLDER / "page.js").read_text(),
+        title=chart.title,
         note=note,
         keys=chart.keys,
         signs=_SIGNS,
@@ -119,4 +132,15 @@ def render(result: Result) -> str:
         rows=[_row(case) for case in cases],
         bar=_BAR_WIDTH,
         facts=_facts(result),
+    )
+
+
+def render_passport(passport: Passport) -> str:
+    return _page(
+        "machine.html",
+        passport.results[0],
+        title=machine.title(passport),
+        parts=[(part, [_picture(chart) for chart in part.charts]) for part in machine.parts(passport)],
+        numeric=numeric_columns,
+        facts=machine.facts(passport),
     )

@@ -133,8 +133,8 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
     return lines
 
 
-def chart(result: Result) -> Chart:
-    """Marks carry the index of their case in result.merged()."""
+def chart(result: Result, measured: Roofs | None = None) -> Chart:
+    """Marks carry the index of their case in result.merged(). `measured`: by default the roofs of the run."""
     cases = list(result.merged().values())
     colors, shapes = family_colors(cases), dtype_shapes([case for case in cases if is_plotted(case)])
     marks = []
@@ -150,7 +150,7 @@ def chart(result: Result) -> Chart:
         label += f"\n{doubtful}" if doubtful else ""
         shape = shapes[case_name.axes(case.name).get(case_name.DTYPE, "")]
         marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index, bool(doubtful)))
-    measured = measured_roofs(result)
+    measured = measured_roofs(result) if measured is None else measured
     sheets = datasheet_roofs(result, cases)
     ridges = [
         rate / bandwidth
