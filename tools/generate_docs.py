@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated sections of docs/: the table of counters, and the families with their axes.
+"""Writes the generated sections of docs/: the table of counters, the families with their axes, and the atlas.
 
 Replaces the text between `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`. The source is the output of
-`roofbench --describe=json` (docs/contract.md). Requires only Python 3.10.
+`roofbench --describe=json` (docs/contract.md), and for the atlas its records, results/atlas/.
 
 Exit status: 0 success, 1 a page is stale (--check), 2 the program or a description is missing.
 """
@@ -18,6 +18,8 @@ import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from roofreport.render import atlas
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
@@ -146,6 +148,7 @@ def families_lists(contract: Json) -> list[str]:
 SECTIONS: tuple[tuple[str, str, Callable[[Json], list[str]]], ...] = (
     ("counters", "docs/counters.md", counters_table),
     ("families", "docs/families.md", families_lists),
+    ("atlas", "docs/machine.md", lambda _: atlas.lines(ROOT / "results" / "atlas")),
 )
 
 

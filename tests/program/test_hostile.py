@@ -85,7 +85,7 @@ def test_a_deleted_working_folder_is_named_by_the_program(
 @pytest.mark.parametrize("tool", ["python", "report", "roofreport"])
 def test_a_deleted_working_folder_is_named_by_the_tools(tmp_path: Path, tool: str) -> None:
     """The shell of tools/report says something of its own before."""
-    result = str(ROOT / "results" / "epyc-zen4-2-cores.jsonl")
+    result = str(ROOT / "results" / "atlas" / "epyc-zen4-2-cores.jsonl")
     paths = f"{ROOT / 'python/src'}:{ROOT / 'tools'}"
     command = {
         "python": [sys.executable, "-m", "roofbench", "run", "families.py"],
@@ -168,7 +168,7 @@ def test_modules_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
             f"open({str(tmp_path / 'planted')!r}, 'w').close()\nraise SystemExit(7)\n"
         )
     environment = {**os.environ, "ROOFBENCH_PEERS_PYTHON": str(ROOT / ".venv/bin/python"), "PYTHONPATH": str(tmp_path)}
-    result = ROOT / "results" / "epyc-zen4-2-cores.jsonl"
+    result = ROOT / "results" / "atlas" / "epyc-zen4-2-cores.jsonl"
     helps = ("error_rate", "peers", "published", "nsys", "tokens", "generate_docs", "gpu_check")
     for tool in (f"report table {result}", *(f"{name} --help" for name in helps)):
         command: list[str | Path] = [ROOT / "tools" / tool.split()[0], *tool.split()[1:]]

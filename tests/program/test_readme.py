@@ -21,6 +21,7 @@ from built_program import PROGRAM, ROOT, Run
 ELSEWHERE = {
     "tools/simulated_year": "tests/roofreport/studies/test_simulated_year.py",
     "tools/bench": "tests/tools/test_bench.py",
+    "tools/bench --suite=machine": "tests/tools/test_bench.py",
     "tools/test": ".ci/run",
     "tools/test -R benchmarks": ".ci/run",
     "cmake --build --preset release --target roofbench": "tools/setup",
@@ -74,6 +75,7 @@ SMALLER = (
         r"^tools/published (gpt_fast|bitsandbytes|int8_benchmark)",
         "--axis=published.model=tiny_llama --axis=published.new=3",
     ),
+    (r"^\S*roofbench --suite=machine", "--benchmark_filter='^(read/.*bytes:65536/|parallel_region/)'"),
     (r"^\S*roofbench .*\^attention", "--axis=attention.keys=256"),
     (r"^\S*roofbench .*\^decode_attention", "--axis=decode_attention.keys=256"),
     (r"^\S*roofbench .*\^generate/model", "--axis=generate.model=tiny_llama"),
@@ -157,7 +159,8 @@ def reader(tmp_path: Path) -> Path:
     for name in ("old", "new"):
         (tmp_path / name / "bin").mkdir(parents=True)
         (tmp_path / name / "bin" / "roofbench").symlink_to(PROGRAM)
-    shutil.copytree(ROOT / "tests" / "golden", tmp_path / "tests" / "golden")
+    for folder in ("tests/golden", "results/atlas"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     tools = tmp_path / "path"
     tools.mkdir()
     (tools / "nsys").write_text(_NSYS)
