@@ -46,10 +46,12 @@ Json DescribeAxis(const AxisSpec& axis, const std::vector<Point>& points) {
   return described;
 }
 
+bool Contains(Suite suite, Suite other) { return suite == other || (suite != Suite::kMachine && other < suite); }
+
 }  // namespace
 
 std::string_view Name(Suite suite) {
-  constexpr std::string_view kNames[] = {"quick", "standard", "full"};
+  constexpr std::string_view kNames[] = {"quick", "standard", "full", "machine"};
   return kNames[static_cast<int>(suite)];
 }
 
@@ -71,11 +73,11 @@ const AxisSpec* FamilyGrid::FindAxis(std::string_view name) const {
   return found == axes_->end() ? nullptr : &*found;
 }
 
-std::vector<Point> FamilyGrid::Points(Suite suite) const {
+std::vector<Point> FamilyGrid::Points(std::optional<Suite> suite) const {
   std::vector<Point> points;
   std::set<std::string> seen;
   for (const auto& [from, grid] : parts_.grids) {
-    if (from > suite) continue;
+    if (suite && !Contains(*suite, from)) continue;
     for (AxisValues& values : Product(*axes_, grid)) {
       Point point(name(), axes_.get(), std::move(values));
       if (seen.insert(point.Name()).second) points.push_back(std::move(point));
@@ -91,7 +93,7 @@ std::string FamilyGrid::Problem() const {
       if (FindAxis(name) == nullptr) return absl::StrCat("its points use unknown axis '", name, "'");
     }
   }
-  for (const Point& point : Points(Suite::kFull)) {
+  for (const Point& point : Points()) {
     for (const auto& [name, value] : point.values()) {
       const AxisSpec& axis = *FindAxis(name);
       if (ValidValue(axis, *axes_, value)) continue;
@@ -108,7 +110,7 @@ Json DescribeGrid(const FamilyGrid& family, Json implementations) {
                     {"axes", Json::array()},
                     {"implementations", std::move(implementations)},
                     {"growth", Json::array()}};
-  const std::vector<Point> points = family.Points(Suite::kFull);
+  const std::vector<Point> points = family.Points();
   for (const AxisSpec& axis : family.axes()) described["axes"].push_back(DescribeAxis(axis, points));
   for (const ExpectedGrowth& growth : family.growth()) {
     described["growth"].push_back({{"axis", growth.axis}, {"exponent", growth.exponent}});

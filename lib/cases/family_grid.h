@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,9 +16,10 @@
 
 namespace roofbench {
 
-// Share of a family that a run takes. Each suite contains the previous one.
-enum class Suite { kQuick, kStandard, kFull };
-std::string_view Name(Suite suite);  // "quick", "standard", "full"
+// Share of a family that a run takes. Each of the first three contains the previous one; `machine`, the ceilings that a
+// machine sets to all other cases, stands beside them.
+enum class Suite { kQuick, kStandard, kFull, kMachine };
+std::string_view Name(Suite suite);  // "quick", "standard", "full", "machine"
 
 // The time of a step is expected to grow as axis^exponent with the other axes fixed.
 struct ExpectedGrowth {
@@ -42,7 +44,7 @@ struct GridParts {
   std::string name;
   std::string doc = {};
   std::vector<AxisSpec> axes = {};
-  std::vector<std::pair<Suite, GridAxes>> grids = {};  // each is also of every larger suite
+  std::vector<std::pair<Suite, GridAxes>> grids = {};  // each is also of every suite that contains it
   std::vector<ExpectedGrowth> growth = {};
 };
 
@@ -60,8 +62,8 @@ class FamilyGrid {
   const AxisSpec* FindAxis(std::string_view name) const;
   const std::vector<ExpectedGrowth>& growth() const { return parts_.growth; }
 
-  // The registered points up to `suite`, each once, in the order of the grids.
-  std::vector<Point> Points(Suite suite) const;
+  // The registered points of `suite`, or of all suites, each once, in the order of the grids.
+  std::vector<Point> Points(std::optional<Suite> suite = {}) const;
 
   // Reason why these points cannot be registered ("it has no points"); empty if there is none.
   std::string Problem() const;

@@ -131,7 +131,7 @@ std::vector<std::string> PartsOfNames(const std::vector<const FamilyGrid*>& fami
   for (const FamilyGrid* family : families) {
     parts.insert(family->name());
     if (any_named && !is_named(family)) continue;
-    for (const Point& point : family->Points(Suite::kFull)) {
+    for (const Point& point : family->Points()) {
       for (const auto& [axis, value] : AxesOf(point)) parts.insert(StrCat(axis, ":", value));
     }
   }
@@ -145,7 +145,7 @@ std::string NamesOfAllParts(const std::vector<const FamilyGrid*>& families, cons
   std::string first;
   std::size_t found = 0;
   for (const FamilyGrid* family : families) {
-    for (const Point& point : family->Points(Suite::kFull)) {
+    for (const Point& point : family->Points()) {
       const std::vector<std::string> of_name = absl::StrSplit(point.FullName(), '/');
       const auto has = [&](const std::string& part) {
         return std::find(of_name.begin(), of_name.end(), part) != of_name.end();
@@ -178,6 +178,34 @@ std::string Suggestion(const std::vector<const FamilyGrid*>& families, const std
   return NamesOfAllParts(families, filter);
 }
 
+// The selected points of a suite, if there are any.
+absl::StatusOr<std::vector<PlannedPoint>> PointsOf(Suite suite, const std::vector<const FamilyGrid*>& families,
+                                                   const std::vector<AxisOverride>& axes, const Filter& filter) {
+  std::vector<PlannedPoint> plan;
+  std::set<std::string> names;
+  for (const FamilyGrid* family : families) {
+    if (absl::Status status = CheckValues(*family, axes); !status.ok()) {
+      const std::vector<Point> registered = family->Points(suite);
+      const bool is_selected =
+          std::any_of(registered.begin(), registered.end(), [&](const Point& point) { return filter.Selects(point); });
+      if (is_selected) return status;
+      continue;
+    }
+    absl::StatusOr<std::vector<Point>> points = ApplyOverrides(*family, family->Points(suite), axes);
+    if (!points.ok()) return points.status();
+    for (Point& point : *points) {
+      std::string name = point.Name();
+      if (!filter.Selects(point) || !names.insert(name).second) continue;
+      if (name.size() > kLongestName) {
+        return InvalidArgumentError(
+            StrCat("the name ", Excerpt(name, kShown), " has more than ", kLongestName, " bytes; shorten the values"));
+      }
+      plan.push_back({family, std::move(point), std::move(name)});
+    }
+  }
+  return plan;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<PlannedPoint>> PlanPoints(const std::vector<const FamilyGrid*>& families,
@@ -187,32 +215,16 @@ absl::StatusOr<std::vector<PlannedPoint>> PlanPoints(const std::vector<const Fam
   }
   const auto filter = MakeFilter(selection.filter);
   if (!filter.ok()) return filter.status();
-  std::vector<PlannedPoint> plan;
-  std::set<std::string> names;
-  for (const FamilyGrid* family : families) {
-    if (absl::Status status = CheckValues(*family, selection.axes); !status.ok()) {
-      const std::vector<Point> registered = family->Points(selection.suite);
-      const bool is_selected =
-          std::any_of(registered.begin(), registered.end(), [&](const Point& point) { return filter->Selects(point); });
-      if (is_selected) return status;
-      continue;
-    }
-    absl::StatusOr<std::vector<Point>> points =
-        ApplyOverrides(*family, family->Points(selection.suite), selection.axes);
-    if (!points.ok()) return points.status();
-    for (Point& point : *points) {
-      std::string name = point.Name();
-      if (!filter->Selects(point) || !names.insert(name).second) continue;
-      if (name.size() > kLongestName) {
-        return InvalidArgumentError(
-            StrCat("the name ", Excerpt(name, kShown), " has more than ", kLongestName, " bytes; shorten the values"));
-      }
-      plan.push_back({family, std::move(point), std::move(name)});
-    }
+  auto plan = PointsOf(selection.suite, families, selection.axes, *filter);
+  if (plan.ok() && plan->empty() && selection.otherwise) {
+    plan = PointsOf(*selection.otherwise, families, selection.axes, *filter);
   }
-  if (plan.empty()) {
-    const std::string searched =
-        selection.searched.empty() ? StrCat(View(Name(selection.suite)), " suite") : selection.searched;
+  if (plan.ok() && plan->empty()) {
+    std::string searched = selection.searched;
+    if (searched.empty()) {
+      const std::string more = selection.otherwise ? StrCat(" or ", View(Name(*selection.otherwise))) : "";
+      searched = StrCat(View(Name(selection.suite)), more, " suite");
+    }
     return InvalidArgumentError(StrCat("--benchmark_filter=", selection.filter, " matches no case of the ", searched,
                                        Suggestion(families, selection.filter), "; ", selection.listing, " lists all"));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ struct Selection {
   Suite suite = Suite::kQuick;
   std::vector<AxisOverride> axes;
   std::string filter;  // a regular expression on names; empty: everything
+  // Where the filter finds nothing in `suite`, it selects from this one.
+  std::optional<Suite> otherwise = {};
   // For the message of a filter without a match: what it was searched in (empty: the suite), and the flags that list
   // all names.
   std::string searched = {};

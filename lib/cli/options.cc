@@ -110,7 +110,7 @@ std::vector<std::string> References() {
 std::vector<FlagGroup> FlagTable(Options& o) {
   timing::SampleOptions& sampling = o.sampling;
   const std::vector<std::pair<std::string, Suite>> suites = {
-      {"quick", Suite::kQuick}, {"standard", Suite::kStandard}, {"full", Suite::kFull}};
+      {"quick", Suite::kQuick}, {"standard", Suite::kStandard}, {"full", Suite::kFull}, {"machine", Suite::kMachine}};
   const std::vector<std::pair<std::string, bool>> on_off = {{"on", true}, {"off", false}};
   const std::vector<std::pair<std::string, hardware::Allocator>> allocators = {
       {"tuned", hardware::Allocator::kTuned}, {"system", hardware::Allocator::kSystem}};
@@ -118,7 +118,8 @@ std::vector<FlagGroup> FlagTable(Options& o) {
       {"reuse", RoofSource::kReuse}, {"measure", RoofSource::kMeasure}, {"off", RoofSource::kOff}};
   return {
       {"What to run",
-       {{"suite", "quick|standard|full", OneOf(o.suite, suites), "how much to run; with a filter: full", kCommon},
+       {{"suite", "quick|standard|full|machine", OneOf(o.suite, suites),
+         "how much to run; machine: the ceilings of the machine itself; with a filter: full", kCommon},
         {"benchmark_filter", "REGEX", Text(o.filter), "run cases whose names match; -REGEX: the others", kCommon},
         {"axis", "[FAMILY.]NAME=V1,V2", Appended(o.axes, ParseAxis), "replace values, as 1,2 or 256:4096:x2 or 1:9:+2",
          kCommon},
@@ -278,7 +279,10 @@ absl::Status ReadFlag(const Flag& flag, const Argument& argument) {
 absl::Status Complete(Options& o) {
   o.suite_given = o.given.contains("suite");
   // A filter selects cases itself, so the suite must not exclude any of them.
-  if (!o.suite_given) o.suite = o.filter.empty() ? Suite::kQuick : Suite::kFull;
+  if (!o.suite_given && !o.filter.empty()) {
+    o.suite = Suite::kFull;
+    o.otherwise = Suite::kMachine;
+  }
   if (o.sampling.min_samples > o.sampling.max_samples) {
     return InvalidArgumentError(
         StrCat("--min_samples=", o.sampling.min_samples, " is above --max_samples=", o.sampling.max_samples));

@@ -25,7 +25,7 @@ constexpr double kMemoryReserve = 256e6;
 // Work that finishes in time even at this rate needs no prediction: nothing useful runs slower.
 constexpr double kCrawl = 2e8;  // operations and bytes per second
 // Suites leave out steps longer than this (seconds).
-constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
+constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0, 60.0};
 // Families of long steps run above this share of their roof, so the roof can predict their time.
 constexpr double kLongStepRoof = 0.2;
 

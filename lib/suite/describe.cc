@@ -50,7 +50,7 @@ std::string DescribeAxes(const std::vector<Family>& families) {
   std::map<std::string, std::string> implementations;
   for (const Family& family : families) {
     absl::StrAppend(&text, family.name(), ": ", family.doc(), "\n");
-    const std::vector<Point> points = family.Points(Suite::kFull);
+    const std::vector<Point> points = family.Points();
     for (const AxisSpec& axis : family.axes()) {
       const std::string valid = axis.choices.empty()
                                     ? absl::StrCat(axis.fractions ? "number" : "whole number", "; registered ",

@@ -26,7 +26,7 @@ namespace roofbench {
 // The first point of the family with these values.
 inline PlannedCase CaseAt(const std::string& family, const AxisValues& values) {
   const Family& found = FamilyNamed(family);
-  Point point = found.Points(Suite::kFull).front();
+  Point point = found.Points().front();
   for (const auto& [axis, value] : values) point = point.With(axis, value);
   return {&found, point, point.Name()};
 }

@@ -33,7 +33,7 @@ const std::string kGolden = SourceDir() + "/tests/golden/case_names.txt";
 std::vector<std::string> AllNames() {
   std::vector<std::string> names;
   for (const Family& family : Families()) {
-    for (const Point& point : family.Points(Suite::kFull)) names.push_back(point.Name());
+    for (const Point& point : family.Points()) names.push_back(point.Name());
   }
   return names;
 }
@@ -85,7 +85,7 @@ TEST(Registry, NamesAreShort) {
 
 TEST(Registry, EveryGrowthNamesASizeOfItsFamily) {
   for (const Family& family : Families()) {
-    const Point point = family.Points(Suite::kFull).front();
+    const Point point = family.Points().front();
     for (const ExpectedGrowth& growth : family.growth()) EXPECT_GT(point.Number(growth.axis), 0) << family.name();
   }
 }
@@ -95,7 +95,7 @@ TEST(Registry, EveryFamilyHasCasesOfItsDefaultImplementation) {
   for (const Family& family : Families()) {
     for (const AxisSpec& axis : family.axes()) {
       if (axis.name != kImplAxis || axis.default_value.empty()) continue;
-      const std::vector<Point> points = family.Points(Suite::kFull);
+      const std::vector<Point> points = family.Points();
       EXPECT_TRUE(std::any_of(points.begin(), points.end(), [&](const Point& point) {
         return point.Text(kImplAxis) == axis.default_value;
       })) << family.name();

@@ -24,6 +24,15 @@ TEST(FamilyGrid, SuitesHoldTheSmallerOnes) {
   EXPECT_THAT(Names(family, Suite::kFull), ElementsAre("test/n:16", "test/n:32", "test/n:64", "test/n:4096"));
 }
 
+TEST(FamilyGrid, TheMachineSuiteStandsBesideTheOthers) {
+  const FamilyGrid family({.name = "f",
+                           .axes = WithCacheAxis({{.name = "n"}}, kCold),
+                           .grids = {{Suite::kQuick, {{"n", {1, 2}}}}, {Suite::kMachine, {{"n", {2, 3}}}}}});
+  EXPECT_THAT(Names(family, Suite::kFull), ElementsAre("f/n:1", "f/n:2"));
+  EXPECT_THAT(Names(family, Suite::kMachine), ElementsAre("f/n:2", "f/n:3"));
+  EXPECT_THAT(ValuesIn(family.Points(), "n"), ElementsAre("1", "2", "3")) << "all, each once";
+}
+
 TEST(FamilyGrid, ImplementationsComeFirstAndTheCacheLast) {
   EXPECT_EQ(SmallGrid("test").Points(Suite::kQuick)[0].FullName(), "test/impl:good/n:16/cache:cold");
 }

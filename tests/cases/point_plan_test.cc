@@ -116,6 +116,20 @@ TEST_F(PlanTest, AFilterWithoutAMatchSaysWhereToLook) {
   EXPECT_EQ(Error(selection), "--benchmark_filter=none matches no case of the file; --list lists all");
 }
 
+TEST_F(PlanTest, AFilterFindsElsewhereWhatItsSuiteLacks) {
+  grids_.push_back(FamilyGrid({.name = "m",
+                               .axes = WithCacheAxis({{.name = "n"}}, kCold),
+                               .grids = {{Suite::kFull, {{"n", {1}}}}, {Suite::kMachine, {{"n", {1, 2}}}}}}));
+  Selection selection{.suite = Suite::kFull, .axes = {}, .filter = "^m/n:2"};
+  EXPECT_THAT(Error(selection), HasSubstr("no case of the full suite"));
+  selection.otherwise = Suite::kMachine;
+  EXPECT_THAT(Names(selection), ElementsAre("m/n:2"));
+  selection.filter = "^m/";
+  EXPECT_THAT(Names(selection), ElementsAre("m/n:1")) << "where the suite has some, its own alone";
+  selection.filter = "^m/n:3";
+  EXPECT_THAT(Error(selection), HasSubstr("no case of the full or machine suite"));
+}
+
 TEST_F(PlanTest, ANameIsNotLongerThanResultsAllow) {
   grids_ = {FamilyGrid({.name = "f",
                         .axes = WithCacheAxis({{.name = "mode", .choices = {std::string(300, 'x')}}}, kCold),

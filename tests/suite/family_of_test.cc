@@ -55,7 +55,7 @@ class FamilyOfTest : public testing::Test {
  protected:
   // Builds the first point with these values and runs one step of it.
   absl::StatusOr<Case> Build(const Family& family, const AxisValues& values = {}) {
-    Point point = family.Points(Suite::kFull).front();
+    Point point = family.Points().front();
     for (const auto& [axis, value] : values) point = point.With(axis, value);
     if (absl::Status status = family.SupportOf(point, device_); !status.ok()) return status;
     Inputs inputs(device_, 0, point.Name());
