@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/roofs/compute_loops.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -25,13 +27,13 @@ constexpr std::size_t kMaxSums = 24;
 constexpr std::size_t kMaxVectorBytes = 64;
 using VectorOperands = ComputeOperands<kMaxPairs * kMaxVectorBytes, kMaxSums * kMaxVectorBytes>;
 
-// Defines `Function(iterations)`: kSums vectors of type Sum, each of which meets kPairs pairs of vectors of type
-// Operand in an iteration, by the expression MultiplyAdd of s, x and y. A macro, because neither a target attribute nor
-// an intrinsic of that target can be a template's parameter.
-// NOLINTBEGIN(bugprone-macro-parentheses): types and attributes take none
+// Defines `Function(iterations, factors)`: kSums vectors of type Sum, each of which meets kPairs pairs of vectors of
+// type Operand in an iteration, by the expression MultiplyAdd of s, x and y. A macro, because neither a target
+// attribute nor an intrinsic of that target can be a template's parameter. NOLINTBEGIN(bugprone-macro-parentheses):
+// types and attributes take none
 #define ROOFBENCH_DEFINE_LOOP(Function, kTarget, kSums, kPairs, Sum, Lane, Operand, kElement, MultiplyAdd) \
-  kTarget double Function(int64_t iterations) {                                                            \
-    const VectorOperands& operands = OperandsOf<VectorOperands, kElement>();                               \
+  kTarget double Function(int64_t iterations, Factors factors) {                                           \
+    const VectorOperands& operands = OperandsOf<VectorOperands, kElement>(factors);                        \
     Operand xs[kPairs];                                                                                    \
     Operand ys[kPairs];                                                                                    \
     Sum sums[kSums];                                                                                       \
@@ -52,9 +54,6 @@ using VectorOperands = ComputeOperands<kMaxPairs * kMaxVectorBytes, kMaxSums * k
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-// `products`: how many products one instruction adds into a vector.
-constexpr double FlopsPerIteration(int sums, int pairs, int products) { return 2.0 * sums * pairs * products; }
-
 typedef float Float4 __attribute__((vector_size(16)));
 ROOFBENCH_DEFINE_LOOP(FmaBaseline, , 12, 2, Float4, float, Float4, Fp32Element, s* x + y)
 
@@ -74,24 +73,77 @@ ROOFBENCH_DEFINE_LOOP(DotInt8Avx512, __attribute__((target("avx512f,avx512vnni")
 
 #undef ROOFBENCH_DEFINE_LOOP
 
+template <auto kLoop, Factors kFactors>
+double On(int64_t iterations) {
+  return kLoop(iterations, kFactors);
+}
+
+template <auto kLoop>
+constexpr ComputeLoop VectorLoop(Dtype dtype, std::string_view name, LoopLayout layout) {
+  return {dtype,
+          name,
+          layout,
+          2.0 * layout.sums * layout.pairs * layout.lanes * layout.products,
+          On<kLoop, Factors::kRandom>,
+          On<kLoop, Factors::kZeros>};
+}
+
+template <TileProduct kProduct>
+constexpr ComputeLoop LoopOfTiles(Dtype dtype, std::string_view name) {
+  constexpr auto kLoop = TileLoop<kernels::HardwareTiles, kProduct>;
+  return {dtype, name, {}, TileLoopFlops(kProduct), On<kLoop, Factors::kRandom>, On<kLoop, Factors::kZeros>};
+}
+
 constexpr kernels::IsaVariant<ComputeLoop> kLoops[] = {
-    {0, {Dtype::kFp32, "multiply-add baseline", FlopsPerIteration(12, 2, 4), FmaBaseline}},
+    {0, VectorLoop<FmaBaseline>(Dtype::kFp32, "multiply-add baseline", {12, 2, 4, 1})},
 #if ROOFBENCH_X86
-    {kernels::kAvx2, {Dtype::kFp32, "fma avx2", FlopsPerIteration(12, 2, 8), FmaAvx2}},
-    {kernels::kAvx512, {Dtype::kFp32, "fma avx512", FlopsPerIteration(24, 4, 16), FmaAvx512}},
-    {kernels::kAvx512Bf16, {Dtype::kBf16, "vdpbf16ps avx512", FlopsPerIteration(24, 4, 32), DotBf16Avx512}},
-    {kernels::kAvxVnni, {Dtype::kInt8, "vpdpbusd avx2", FlopsPerIteration(12, 2, 32), DotInt8Avx2}},
-    {kernels::kAvx512Vnni, {Dtype::kInt8, "vpdpbusd avx512", FlopsPerIteration(16, 4, 64), DotInt8Avx512}},
+    {kernels::kAvx2, VectorLoop<FmaAvx2>(Dtype::kFp32, "fma avx2", {12, 2, 8, 1})},
+    {kernels::kAvx512, VectorLoop<FmaAvx512>(Dtype::kFp32, "fma avx512", {24, 4, 16, 1})},
+    {kernels::kAvx512Bf16, VectorLoop<DotBf16Avx512>(Dtype::kBf16, "vdpbf16ps avx512", {24, 4, 16, 2})},
+    {kernels::kAvxVnni, VectorLoop<DotInt8Avx2>(Dtype::kInt8, "vpdpbusd avx2", {12, 2, 8, 4})},
+    {kernels::kAvx512Vnni, VectorLoop<DotInt8Avx512>(Dtype::kInt8, "vpdpbusd avx512", {16, 4, 16, 4})},
 #endif
 #if ROOFBENCH_X86 && !ROOFBENCH_EMULATE_TILES
-    {kernels::kAmxBf16,
-     {Dtype::kBf16, "tdpbf16ps amx", TileLoopFlops(TileProduct::kBf16),
-      TileLoop<kernels::HardwareTiles, TileProduct::kBf16>}},
-    {kernels::kAmxInt8,
-     {Dtype::kInt8, "tdpbssd amx", TileLoopFlops(TileProduct::kInt8),
-      TileLoop<kernels::HardwareTiles, TileProduct::kInt8>}},
+    {kernels::kAmxBf16, LoopOfTiles<TileProduct::kBf16>(Dtype::kBf16, "tdpbf16ps amx")},
+    {kernels::kAmxInt8, LoopOfTiles<TileProduct::kInt8>(Dtype::kInt8, "tdpbssd amx")},
 #endif
 };
+
+// Element `index` of type T.
+template <typename T>
+T At(std::span<const std::byte> bytes, int index) {
+  T value;
+  std::memcpy(&value, &bytes[static_cast<std::size_t>(index) * sizeof(T)], sizeof(value));
+  return value;
+}
+
+double Bf16At(std::span<const std::byte> bytes, int index) {
+  return std::bit_cast<float>(uint32_t{At<uint16_t>(bytes, index)} << 16);
+}
+
+double Wrapped(double value) { return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value))); }
+
+// The factors and sums of a loop, element by element.
+struct Elements {
+  const VectorOperands& operands;
+  Dtype dtype;
+
+  // The product of two factors; the first byte of a pair is unsigned, the second signed.
+  double Product(int index) const {
+    if (dtype == Dtype::kBf16) return Bf16At(operands.x, index) * Bf16At(operands.y, index);
+    return static_cast<double>(At<uint8_t>(operands.x, index)) * At<int8_t>(operands.y, index);
+  }
+  double Sum(int index) const {
+    return dtype == Dtype::kInt8 ? static_cast<double>(At<int32_t>(operands.sums, index))
+                                 : At<float>(operands.sums, index);
+  }
+};
+
+Elements ElementsOf(Dtype dtype, Factors factors) {
+  if (dtype == Dtype::kInt8) return {OperandsOf<VectorOperands, Int8Element>(factors), dtype};
+  if (dtype == Dtype::kBf16) return {OperandsOf<VectorOperands, Bf16Element>(factors), dtype};
+  return {OperandsOf<VectorOperands, Fp32Element>(factors), dtype};
+}
 
 std::vector<ComputeLoop> SupportedLoops() {
   std::vector<ComputeLoop> loops;
@@ -102,6 +154,60 @@ std::vector<ComputeLoop> SupportedLoops() {
 }
 
 }  // namespace
+
+double ExpectedOfTiles(TileProduct product, int64_t iterations, Factors factors) {
+  constexpr int kRows = kernels::kTileRows;
+  const bool is_bf16 = product == TileProduct::kBf16;
+  const int parts = is_bf16 ? 2 : 4;  // elements of a word
+  const TileOperands& operands =
+      is_bf16 ? OperandsOf<TileOperands, Bf16Element>(factors) : OperandsOf<TileOperands, Int8Element>(factors);
+  const auto element = [&](std::span<const std::byte> bytes, int row, int index) {
+    const int at = row * kRows * parts + index;
+    return is_bf16 ? Bf16At(bytes, at) : static_cast<double>(At<int8_t>(bytes, at));
+  };
+  double total = 0;
+  for (int of = 0; of < kTileSums * kRows * kRows; ++of) {
+    const int tile = of / (kRows * kRows);
+    const int m = of / kRows % kRows;
+    const int n = of % kRows;
+    double dot = 0;
+    for (int k = 0; k < kRows * parts; ++k) {
+      dot += element(operands.x, tile / kTileFactors * kRows + m, k) *
+             element(operands.y, tile % kTileFactors * kRows + k / parts, parts * n + k % parts);
+    }
+    const double added = static_cast<double>(iterations) * dot;
+    total += is_bf16 ? At<float>(operands.sums, of) + added : Wrapped(At<int32_t>(operands.sums, of) + added);
+  }
+  return total;
+}
+
+double ComputeLoop::Expected(int64_t iterations, Factors factors) const {
+  if (HasTiles()) {
+    return ExpectedOfTiles(dtype == Dtype::kBf16 ? TileProduct::kBf16 : TileProduct::kInt8, iterations, factors);
+  }
+  const Elements elements = ElementsOf(dtype, factors);
+  double total = 0;
+  for (int of = 0; of < layout.sums * layout.lanes; ++of) {
+    const int a = of / layout.lanes;
+    double sum = elements.Sum(of);
+    double dot = 0;
+    // s = s * x + y forgets where it began: later iterations repeat the sums of earlier ones.
+    constexpr int64_t kForgotten = 1000;
+    for (int64_t i = 0; i < (dtype == Dtype::kFp32 ? std::min(iterations, kForgotten) : 1); ++i) {
+      for (int o = 0; o < layout.pairs; ++o) {
+        const int first = ((a + o) % layout.pairs * layout.lanes + of % layout.lanes) * layout.products;
+        if (dtype == Dtype::kFp32) {
+          sum = sum * At<float>(elements.operands.x, first) + At<float>(elements.operands.y, first);
+        } else {
+          for (int p = first; p < first + layout.products; ++p) dot += elements.Product(p);
+        }
+      }
+    }
+    sum += static_cast<double>(iterations) * dot;
+    total += dtype == Dtype::kInt8 ? Wrapped(sum) : sum;
+  }
+  return total;
+}
 
 std::span<const ComputeLoop> ComputeLoops() {
   static const std::vector<ComputeLoop> loops = SupportedLoops();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of the multiply-add loops: no zeros or constants, which draw less power and let the clock rise, and no
-// values that lead to infinity or denormals, which are slow on some processors.
+// values that lead to infinity or denormals, which are slow on some processors. Or zeros, to see by how much.
 #pragma once
 
 #include <array>
@@ -36,9 +36,11 @@ struct ComputeOperands {
   alignas(64) std::array<std::byte, kSumBytes> sums;
 };
 
+enum class Factors { kRandom, kZeros };
+
 // Made once. `kElement` draws an element of a factor.
 template <typename Operands, auto kElement>
-const Operands& OperandsOf() {
+const Operands& OperandsOf(Factors factors) {
   static const Operands made = [] {
     Operands operands;
     kernels::SplitMix64 random;
@@ -54,7 +56,8 @@ const Operands& OperandsOf() {
     fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
     return operands;
   }();
-  return made;
+  static const Operands zeros = {.x = {}, .y = {}, .sums = made.sums};
+  return factors == Factors::kZeros ? zeros : made;
 }
 
 template <typename Lane>

@@ -22,7 +22,7 @@ constexpr std::size_t kLineBytes = 64;
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Maps whole huge pages at a huge page's boundary; without the alignment the system grants none at the ends.
-std::byte* MapAligned(std::size_t bytes) {
+std::byte* MapAligned(std::size_t bytes, Pages pages) {
   const std::size_t reserved = bytes + kHugePageBytes;
   if (reserved < bytes) throw std::bad_alloc();
   void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +33,11 @@ std::byte* MapAligned(std::size_t bytes) {
   const std::size_t tail = kHugePageBytes - head;
   if (head > 0) munmap(begin, head);
   if (tail > 0) munmap(begin + head + bytes, tail);
-  kernels::PreferHugePages(begin + head, bytes);  // small pages also work, more slowly
+  if (pages == Pages::kHuge) {
+    kernels::PreferHugePages(begin + head, bytes);  // small pages also work, more slowly
+  } else {
+    madvise(begin + head, bytes, MADV_NOHUGEPAGE);
+  }
   return begin + head;
 }
 
@@ -41,10 +45,16 @@ std::byte* MapAligned(std::size_t bytes) {
 
 void HugeBuffer::Unmap::operator()(std::byte* memory) const { munmap(memory, RoundUp(bytes, kHugePageBytes)); }
 
-HugeBuffer::HugeBuffer(std::size_t bytes, int threads) {
-  if (bytes == 0) return;
+HugeBuffer HugeBuffer::Untouched(std::size_t bytes, Pages pages) {
+  HugeBuffer buffer;
+  if (bytes == 0) return buffer;
   if (bytes > SIZE_MAX - 2 * kHugePageBytes) throw std::bad_alloc();
-  memory_ = {MapAligned(RoundUp(bytes, kHugePageBytes)), Unmap{bytes}};
+  buffer.memory_ = {MapAligned(RoundUp(bytes, kHugePageBytes), pages), Unmap{bytes}};
+  return buffer;
+}
+
+HugeBuffer::HugeBuffer(std::size_t bytes, int threads, Pages pages) : HugeBuffer(Untouched(bytes, pages)) {
+  if (bytes == 0) return;
   kernels::ThreadPool(threads).OnEach([&](int thread) {
     const kernels::Range own = ThreadsBytes(RoundUp(bytes, kLineBytes), thread, threads);
     for (int64_t at = own.begin; at < own.end; at += sizeof(uint64_t)) {

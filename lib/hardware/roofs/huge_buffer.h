@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page-aligned memory on huge pages where the system grants them, first touched by the threads that will use it.
+// Page-aligned memory on huge pages where the system grants them, first touched by the threads that will use it; or on
+// small ones, to see what they cost.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +8,15 @@
 
 namespace roofbench::hardware {
 
+enum class Pages { kHuge, kSmall };
+
 class HugeBuffer {
  public:
   // Throws std::bad_alloc if the system refuses. Filled with pseudo-random bytes (never zeros: they draw less power) in
   // parallel by `threads` threads, split as RunStream splits it.
-  HugeBuffer(std::size_t bytes, int threads);
+  HugeBuffer(std::size_t bytes, int threads, Pages pages = Pages::kHuge);
+  // Not touched yet, so that the system has given it no memory.
+  static HugeBuffer Untouched(std::size_t bytes, Pages pages);
   HugeBuffer() = default;
 
   std::byte* data() const { return memory_.get(); }

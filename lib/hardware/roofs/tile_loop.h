@@ -20,15 +20,18 @@ constexpr double TileLoopFlops(kernels::TileProduct product) {
   return 2.0 * kTileSums * kernels::TileMultiplyAdds(product);
 }
 
+// What TileLoop returns, computed one product at a time in double precision.
+double ExpectedOfTiles(kernels::TileProduct product, int64_t iterations, Factors factors);
+
 // In an iteration, each of two tiles of x meets each of two of y: a product takes 16 cycles and its sums are ready
 // after 52 (Intel's optimization manual, AMX), so that four independent products keep the unit busy. Returns the sum of
 // all elements of the four.
 template <typename Tiles, kernels::TileProduct kProduct>
-double TileLoop(int64_t iterations) {
+double TileLoop(int64_t iterations, Factors factors) {
   constexpr bool kIsBf16 = kProduct == kernels::TileProduct::kBf16;
   const auto& operands = [&]() -> const TileOperands& {
-    if constexpr (kIsBf16) return OperandsOf<TileOperands, Bf16Element>();
-    if constexpr (!kIsBf16) return OperandsOf<TileOperands, Int8Element>();
+    if constexpr (kIsBf16) return OperandsOf<TileOperands, Bf16Element>(factors);
+    if constexpr (!kIsBf16) return OperandsOf<TileOperands, Int8Element>(factors);
   }();
   constexpr std::ptrdiff_t kBytes = kernels::kTileBytes;
   constexpr int kStride = kernels::kTileRowBytes;

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <fstream>
+#include <string>
 
 namespace roofbench::kernels {
 namespace {
@@ -23,6 +25,12 @@ void Advise(const void* data, std::size_t bytes, int advice) {
 }  // namespace
 
 void AllowHugePages(bool allowed) { g_allowed = allowed; }
+
+bool GrantsHugePages() {
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  return g_allowed && !setting.empty() && setting.find("[never]") == std::string::npos;
+}
 
 void PreferHugePages(const void* data, std::size_t bytes) {
 #ifdef MADV_HUGEPAGE

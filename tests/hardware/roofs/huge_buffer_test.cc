@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/roofs/huge_buffer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,6 +39,17 @@ TEST(HugeBuffer, IsFilledToTheEndWithWordsThatDiffer) {
 
 TEST(HugeBuffer, ContentsDoNotDependOnTheThreads) {
   EXPECT_EQ(Words(HugeBuffer(kMebibyte, 1)), Words(HugeBuffer(kMebibyte, 5)));
+}
+
+TEST(HugeBuffer, SmallPagesHoldTheSame) {
+  EXPECT_EQ(Words(HugeBuffer(kMebibyte, 1, Pages::kSmall)), Words(HugeBuffer(kMebibyte, 1)));
+}
+
+TEST(HugeBuffer, UntouchedMemoryIsZero) {
+  const HugeBuffer buffer = HugeBuffer::Untouched(3 * kMebibyte, Pages::kSmall);
+  EXPECT_EQ(buffer.size(), 3 * kMebibyte);
+  EXPECT_THAT(Words(buffer), testing::Each(0));
+  EXPECT_EQ(HugeBuffer::Untouched(0, Pages::kHuge).data(), nullptr);
 }
 
 TEST(HugeBuffer, MovesItsMemory) {
