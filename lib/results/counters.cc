@@ -16,6 +16,7 @@ namespace roofbench {
 namespace {
 
 constexpr double kMilliseconds = 1e3;
+constexpr double kNanoseconds = 1e9;
 // Above these limits, the median is too imprecise: width of its interval, share of the processors that others used, and
 // scatter between chunks.
 constexpr double kNoisyInterval = 0.05;
@@ -396,13 +397,20 @@ constexpr CounterSpec kTable[] = {
      "the case has no rows of experts"},
     {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",
      "the case does not time the sampler itself", nullptr, kHeadline},
+    {"latency_ns", "ns", kLower, 0.02, kMeasured,
+     "time of one of the loads, calls, barriers or pages that the step takes one after another",
+     "the case does not count them",
+     [](const CounterContext& c) -> Value {
+       const double count = c.outcome.cost.in_sequence;
+       return count > 0 ? Value(c.outcome.summary.median / count * kNanoseconds) : std::nullopt;
+     },
+     kHeadline},
     {"launch_bound", "0 or 1", kLower, 0, kExact,
      "1: enqueueing takes the host longer than the device needs, or nearly all of the time of a step that waits for "
      "the device",
      "",
-     [](const CounterContext& c) -> Value {
-       return c.enqueues_ahead && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
-     }},
+     [](const CounterContext& c)
+         -> Value { return c.enqueues_ahead && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0; }},
     {"disturbed", "0 or 1", kLower, 0, kExact,
      "1: the case ran above the roof measured with it, its probes disagree, or other programs took most of the "
      "processors; shares of it are left out",

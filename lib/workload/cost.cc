@@ -59,6 +59,7 @@ Cost& Cost::operator+=(const Cost& other) {
   bus_bytes += other.bus_bytes;
   wire_bytes += other.wire_bytes;
   link_messages += other.link_messages;
+  in_sequence += other.in_sequence;
   return *this;
 }
 
@@ -74,7 +75,10 @@ Cost InOperands(const Operation& operation) {
 
 Cost Repeated(Cost cost, double times) {
   for (Operation& operation : cost.operations) operation.repeat *= times;
-  for (double* const of : {&cost.array_bytes, &cost.bus_bytes, &cost.wire_bytes, &cost.link_messages}) *of *= times;
+  for (double* const of :
+       {&cost.array_bytes, &cost.bus_bytes, &cost.wire_bytes, &cost.link_messages, &cost.in_sequence}) {
+    *of *= times;
+  }
   return cost;
 }
 

@@ -39,6 +39,8 @@ struct Cost {
   double bus_bytes = 0;
   double wire_bytes = 0;
   double link_messages = 0;  // one after the other: each takes the latency of a link
+  // Loads, calls or barriers, each of which waits for the one before: the step takes so many times their latency.
+  double in_sequence = 0;
 
   double Flops() const;
   double Flops(Dtype dtype) const;

@@ -102,6 +102,15 @@ TEST(Counters, BandwidthsOfACollective) {
   EXPECT_THAT(CountersOf(Sampled({2, 2, 2})), Not(AnyOf(Contains(Key("algbw")), Contains(Key("busbw")))));
 }
 
+TEST(Counters, LatencyIsTheTimeOfOneOfManyInSequence) {
+  Outcome outcome = Sampled({2e-6, 2e-6, 2e-6});
+  EXPECT_THAT(CountersOf(outcome), Not(Contains(Key("latency_ns"))));
+  outcome.cost.in_sequence = 100;
+  const std::map<std::string, double> counters = CountersOf(outcome);
+  EXPECT_NEAR(counters.at("latency_ns"), 20, 1e-9);
+  EXPECT_THAT(counters, Not(AnyOf(Contains(Key("roof")), Contains(Key("bytes/s")))));
+}
+
 TEST(Counters, NoiseHasAReason) {
   Outcome outcome;
   EXPECT_THAT(NoiseOf(outcome), testing::IsEmpty());

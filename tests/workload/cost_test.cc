@@ -31,16 +31,18 @@ TEST(Cost, SumsOverOperationsAndPrecisions) {
 }
 
 TEST(Cost, RepeatingWorkKeepsItsMemory) {
-  const Cost cost = Repeated({.operations = {Sample()}, .resident_bytes = 50}, 3);
+  const Cost cost = Repeated({.operations = {Sample()}, .resident_bytes = 50, .in_sequence = 4}, 3);
   EXPECT_EQ(cost.Flops(), 3 * 214);
   EXPECT_EQ(cost.resident_bytes, 50);
+  EXPECT_EQ(cost.in_sequence, 12);
 }
 
 TEST(Cost, AddingCostsAddsBoth) {
-  Cost cost{.operations = {Sample()}, .resident_bytes = 50};
-  cost += Cost{.operations = {{.bytes_read = 1}}, .resident_bytes = 2};
+  Cost cost{.operations = {Sample()}, .resident_bytes = 50, .in_sequence = 4};
+  cost += Cost{.operations = {{.bytes_read = 1}}, .resident_bytes = 2, .in_sequence = 3};
   EXPECT_EQ(cost.Bytes(), 41);
   EXPECT_EQ(cost.resident_bytes, 52);
+  EXPECT_EQ(cost.in_sequence, 7);
 }
 
 TEST(Dtype, NamesRoundTrip) {
