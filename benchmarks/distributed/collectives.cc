@@ -191,6 +191,10 @@ Family Declared(const CollectiveSpec& row) {
   const AxisList all_bytes = {1_Ki, 4_Ki, 16_Ki, 64_Ki, 256_Ki, 1_Mi, 4_Mi, 16_Mi, 64_Mi, 256_Mi, 1_Gi};
   add(Suite::kFull, "gloo", {2, 4}, {"fp32"}, all_bytes);
   add(Suite::kFull, "nccl", {2, 4, 8}, {"fp32", "bf16"}, all_bytes);
+  if (row.kind == CollectiveKind::kSendRecv || row.kind == CollectiveKind::kAllReduce) {
+    // From a message's latency to the bandwidth of its bytes.
+    add(Suite::kMachine, "gloo", {2}, {"fp32"}, {8, 64, 512, 4_Ki, 32_Ki, 256_Ki, 2_Mi, 16_Mi, 64_Mi});
+  }
   if (row.in_place == InPlace::kChoice) {
     family.Points(Suite::kFull, {{"impl", {"gloo"}},
                                  {"ranks", {2, 4}},

@@ -54,6 +54,7 @@ constexpr std::pair<const char*, const char*> kSharedAxisDocs[] = {
      "forward_backward, step (with the optimizer)"},
     {kCacheAxis, "cold: operands come from memory; warm: as the last step left them"},
     {kRanksAxis, "processes that run each step together"},
+    {kThreadsAxis, "of the processor; 0: all of the run"},
 };
 
 std::logic_error NoAxis(const std::string& family, std::string_view axis) {

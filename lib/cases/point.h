@@ -112,6 +112,7 @@ inline constexpr char kPrecisionAxis[] = "precision";
 inline constexpr char kPassAxis[] = "pass";
 inline constexpr char kCacheAxis[] = "cache";
 inline constexpr char kRanksAxis[] = "ranks";
+inline constexpr char kThreadsAxis[] = "threads";
 
 // Values of `pass`. A forward pass records gradients as in training; inference does not.
 inline constexpr char kForward[] = "forward";

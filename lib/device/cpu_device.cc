@@ -65,9 +65,12 @@ std::function<void()> CpuDevice::ExtraWork(double seconds) {
   return [&loop, iterations] { [[maybe_unused]] volatile double sink = loop.run(iterations); };
 }
 
-void CpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
-  const bool reads = kind == hardware::StreamKind::kRead;
-  const uint64_t sum = hardware::RunStream(meter_->BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
+void CpuDevice::RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) {
+  const bool reads = way.kind == hardware::StreamKind::kRead;
+  const hardware::StreamVariant& variant =
+      way.variant.empty() ? meter_->BestStream(way.kind) : *hardware::FindStream(way.kind, way.variant);
+  const uint64_t sum =
+      hardware::RunStream(variant, reads ? nullptr : to, from, bytes, way.threads > 0 ? way.threads : threads_);
   if (reads) std::memcpy(to, &sum, sizeof(sum));
 }
 

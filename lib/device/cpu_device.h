@@ -34,7 +34,7 @@ class CpuDevice : public MeteredDevice {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override { return facts_.Context(); }
   Conditions ReadConditions() const override { return hardware::ReadProcessorConditions(); }
-  void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   hardware::CacheEvictor* evictor() override { return &evictor_; }
   // Gives freed memory that glibc holds back to the system: over hours of cases it would add up to gigabytes, which the

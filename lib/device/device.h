@@ -65,9 +65,9 @@ class Device {
   // The scatter of the memory rate during calibration.
   virtual hardware::RateRange MemorySpeed() const = 0;
   virtual RoofGauge Gauge(const workload::Cost& cost, CacheState cache) = 0;
-  // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned)
-  // of the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.
-  virtual void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  // Runs a stream over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned) of the device's memory. A read
+  // leaves the wrapping sum of all 64-bit words in the one at `to`.
+  virtual void RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
 
   // Work on the device itself that takes about `seconds` per call, to slow a step down on purpose.
   virtual std::function<void()> ExtraWork(double seconds) = 0;

@@ -3,8 +3,11 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <span>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -119,10 +122,14 @@ std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuDevice::GemmProbe
   return GpuGemmProbes(dtype, torch_device_, NewClock());
 }
 
-void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
+void GpuDevice::RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) {
   // A read adds to the word at its target.
-  if (kind == hardware::StreamKind::kRead) gpu_->Zero(to, sizeof(uint64_t));
-  gpu_->streams().Enqueue({.kind = kind, .variant = meter_->BestVariant(kind), .to = to, .from = from, .bytes = bytes});
+  if (way.kind == hardware::StreamKind::kRead) gpu_->Zero(to, sizeof(uint64_t));
+  const std::span<const std::string_view> variants = gpu_->streams().variants();
+  const auto named = std::ranges::find(variants, way.variant);
+  const int variant =
+      named == variants.end() ? meter_->BestVariant(way.kind) : static_cast<int>(named - variants.begin());
+  gpu_->streams().Enqueue({.kind = way.kind, .variant = variant, .to = to, .from = from, .bytes = bytes});
 }
 
 absl::Status GpuDevice::DisplaceCache() {

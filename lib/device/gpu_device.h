@@ -44,7 +44,7 @@ class GpuDevice final : public MeteredDevice {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override;
   Conditions ReadConditions() const override;
-  void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   void AfterCase() override;
   void WaitUntilCool() override;

@@ -2,6 +2,7 @@
 #include "lib/suite/family.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -89,6 +90,24 @@ absl::Status SupportsImplementation(const Implementation& implementation, const 
                                                  absl::StrJoin(dtypes, ", "), LimitsOf(implementation)));
   }
   return absl::OkStatus();
+}
+
+absl::Status SupportsThreads(const Point& point, const Device& device) {
+  const double threads = point.Number(kThreadsAxis);
+  if (threads > 0 && device.gpu() != nullptr) {
+    return absl::UnimplementedError("a GPU's own threads cannot be chosen: threads:0");
+  }
+  if (threads != std::floor(threads) || threads > device.threads()) {
+    return absl::UnimplementedError(absl::StrCat("threads:", point.Text(kThreadsAxis),
+                                                 " is not a whole number up to the ", device.threads(),
+                                                 " of this run (--threads)"));
+  }
+  return absl::OkStatus();
+}
+
+int ThreadsAt(const Point& point, const Device& device) {
+  const auto threads = static_cast<int>(point.Int(kThreadsAxis));
+  return threads > 0 ? threads : device.threads();
 }
 
 absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device) {

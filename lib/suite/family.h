@@ -46,6 +46,10 @@ struct Implementation {
 // alternatives.
 absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device);
 
+// Whether the run has as many threads as the axis `threads` of a point asks for; and that number.
+absl::Status SupportsThreads(const Point& point, const Device& device);
+int ThreadsAt(const Point& point, const Device& device);
+
 // Returns Unimplemented if the implementation would launch kernels that no GPU has run yet.
 absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device);
 
@@ -62,7 +66,7 @@ struct FamilyParts {
   // Operands come from memory (kCold) or stay as the last step left them (kWarm: families whose steps reuse the state
   // of the last one).
   std::string default_cache = kCold;
-  std::vector<std::pair<Suite, GridAxes>> grids = {};  // each is also of every larger suite
+  std::vector<std::pair<Suite, GridAxes>> grids = {};  // as GridParts::grids
   std::vector<ExpectedGrowth> growth = {};
   // Steps of up to so many seconds are intended: no suite omits them as too long.
   double long_step = 0;

@@ -68,6 +68,12 @@ class FamilyOf {
                  .default_value = std::move(default_value.text),
                  .doc = std::move(doc)});
   }
+  // The number of threads of the run that the step uses, where it can use fewer: ThreadsAt.
+  FamilyOf& Threads() {
+    AxisSpec axis = SharedAxis(kThreadsAxis, {}, "0");
+    axis.fractions = true;
+    return Axis(std::move(axis));
+  }
   FamilyOf& Axis(AxisSpec axis) { return parts_.axes.push_back(std::move(axis)), *this; }
   // Axes that several families share.
   FamilyOf& Axes(const std::vector<AxisSpec>& axes) {
@@ -193,7 +199,7 @@ class FamilyOf {
 
   // Points and expectations.
 
-  // Adds the product of the lists to `suite` and every larger one. An axis without a list takes its default.
+  // Adds the product of the lists to `suite` and every one that contains it. An axis without a list takes its default.
   FamilyOf& Points(Suite suite, GridAxes axes) { return parts_.grids.emplace_back(suite, std::move(axes)), *this; }
   // Time is expected to grow as axis^exponent.
   FamilyOf& Growth(std::string axis, double exponent) {
@@ -301,6 +307,9 @@ template <typename O>
 absl::Status FamilyOf<O>::SupportAt(const Point& at, const Device& device) const {
   const Row& row = RowAt(at);
   if (absl::Status status = SupportsImplementation(row.description, at, device); !status.ok()) return status;
+  if (at.Has(kThreadsAxis)) {
+    if (absl::Status status = SupportsThreads(at, device); !status.ok()) return status;
+  }
   const bool on_gpu = device.gpu() != nullptr;
   const BoundStep<O>* const step = row.StepAt(at, on_gpu);
   if (step == nullptr) {

@@ -111,7 +111,7 @@ TEST(Refusals, OfFlagsAndTheEnvironment) {
       {{"--benchmark_filter=nothing_like_it"}, {"matches no case", "--benchmark_list_tests --suite=full lists all"}},
       {{"--benchmark_filter=-."}, {"matches no case", "lists all"}},
       {{"--benchmark_filter=("}, {"--benchmark_filter=( is not a valid regular expression"}},
-      {{"--suite=huge"}, {"--suite=huge", "quick, standard, full"}},
+      {{"--suite=huge"}, {"--suite=huge", "quick, standard, full, machine"}},
       {{"--device=tpu"}, {"--device=tpu", "auto"}},
       {{"--device=cuda:x"}, {"--device=cuda:x", "auto"}},
       {{"--device=cuda:99"}, {"--device=cuda:99", "cpu"}},
@@ -323,6 +323,17 @@ TEST(Refusals, OfCases) {
       {"mlp", {{"parallel", "tensor"}, {"ranks", "2"}, {"d", "65"}}, "divides pairs of layers, and d by 2"},
       {"train_step", {{"parallel", "ddp_flat"}, {"ranks", "2"}}, ""},
       {"train_step", {{"parallel", "ddp_flat"}, {"pass", "forward"}}, "parallel: needs pass:step"},
+      {"read", {{"impl", "stream"}, {"threads", "1"}}, ""},
+      {"read", {{"impl", "stream"}, {"threads", "2"}}, "threads:2 is not a whole number up to the 1 of this run"},
+      {"read", {{"impl", "stream"}, {"threads", "0.5"}}, "threads:0.5 is not a whole number up to"},
+      {"read", {{"impl", "eager"}, {"threads", "1"}}, "impl:stream alone can choose its threads and stores"},
+      {"copy", {{"impl", "eager"}, {"stores", "plain"}}, "impl:stream alone can choose its threads and stores"},
+      {"latency", {{"pages", "small"}}, ""},
+      {"latency", {{"pages", "small"}, {"bytes", "100"}}, "bytes must be a multiple of 64"},
+      {"latency", {{"cache", "cold"}}, "cache:warm"},
+      {"first_touch", {{"pages", "small"}, {"bytes", "4096"}}, ""},
+      {"first_touch", {{"pages", "small"}, {"bytes", "5000"}}, "bytes must be a multiple of 4096"},
+      {"arithmetic", {{"impl", "vector"}, {"dtype", "fp32"}, {"threads", "1"}}, ""},
   };
   for (const auto& row : rows) {
     AxisValues values = row.values;

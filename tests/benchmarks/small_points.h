@@ -20,7 +20,7 @@ inline std::vector<PlannedCase> SmallPoints() {
   std::vector<PlannedCase> points;
   for (const Family& family : Families()) {
     std::map<std::string, PlannedCase> smallest;
-    for (Point point : family.Points(Suite::kFull)) {
+    for (Point point : family.Points()) {
       // One compilation each: compiled_slow_test has one.
       if (point.Has("impl") && point.Text("impl") == "compiled") continue;
       std::string kind;
@@ -39,6 +39,9 @@ inline std::vector<PlannedCase> SmallPoints() {
           point = point.With(axis.name, "1");
           continue;
         }
+        // Two threads are enough to differ from one, and no case need be loaded for long before it.
+        if (axis.name == kThreadsAxis && point.Number(axis.name) > 2) point = point.With(axis.name, "2");
+        if (axis.name == "after") point = point.With(axis.name, "0");
         if (!axis.choices.empty() || axis.fractions) {
           // Presets of a shape become equal once the shape is small.
           if (axis.name != "size") kind += point.Text(axis.name) + "/";

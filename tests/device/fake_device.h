@@ -48,8 +48,8 @@ class FakeDevice : public Device {
     }
     return gauge;
   }
-  void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override {
-    if (kind == hardware::StreamKind::kCopy) std::memcpy(to, from, bytes);
+  void RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    if (way.kind == hardware::StreamKind::kCopy) std::memcpy(to, from, bytes);
   }
   std::function<void()> ExtraWork(double seconds) override {
     return [this, seconds] { fake_clock.Advance(seconds); };

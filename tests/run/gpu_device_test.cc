@@ -364,10 +364,10 @@ TEST_F(GpuDeviceTest, ItsStreamsMatchThoseOfTheProcessor) {
   streams.Upload(from, std::span(reinterpret_cast<const uint64_t*>(words.data_ptr()), 16));
   std::vector<uint64_t> got(16, 99);
   streams.Upload(to, got);
-  for (int i = 0; i < 2; ++i) device->RunStream(hardware::StreamKind::kRead, to, from, 128);
+  for (int i = 0; i < 2; ++i) device->RunStream({hardware::StreamKind::kRead}, to, from, 128);
   streams.Download(got, to);
   EXPECT_EQ(got[0], 120) << "the sum of one read";
-  device->RunStream(hardware::StreamKind::kCopy, to, from, 128);
+  device->RunStream({hardware::StreamKind::kCopy}, to, from, 128);
   streams.Download(got, to);
   EXPECT_EQ(got[15], 15);
   streams.Free(from);

@@ -95,7 +95,7 @@ STAND_ALONE = {"tests/oracles/roof_loops.cc"}
 
 # Layers that serve every family and name none, and words that mean something else there: roofs of memory, titles.
 NAMELESS = ("cases", "suite", "results", "run", "gbench", "cli", "device")
-MEANT_OTHERWISE = {"copy", "read"}
+MEANT_OTHERWISE = {"arithmetic", "copy", "read", "write"}
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CASE_NAME = re.compile(r"(?:^|[\s'(^])(\w+)(?:/\w+:|/\.\*|$)|--axis=(\w+)\.")
 

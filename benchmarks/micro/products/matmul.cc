@@ -156,6 +156,8 @@ absl::Status GraphSupports(const Point& at, const Device&) {
       "--axis=matmul.cache=warm");
 }
 
+const AxisList kMachineSizes = {512, 1024, 2048, 4096};
+
 const Registration kMatmul =
     FamilyOf<Matmul>("matmul", "C[m,n] = A[m,k] · B[k,n]")
         .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8", "fp8"}, "fp8: e4m3, the result in bf16")
@@ -233,6 +235,10 @@ const Registration kMatmul =
         .Points(Suite::kFull, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {8192, 16384}}})
         .Points(Suite::kFull,
                 {{"impl", {"eager"}}, {"dtype", {"fp8"}}, {"scales", {"tensor", "row"}}, {"n", {8192, 16384}}})
+        .Points(Suite::kMachine,
+                {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", kMachineSizes}})
+        .Points(Suite::kMachine, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", kMachineSizes}})
+        .Points(Suite::kMachine, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", kMachineSizes}})
         .Growth("n", 3);
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/roofs/streams.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "lib/kernels/simd/isa.h"
@@ -86,6 +87,13 @@ constexpr kernels::IsaVariant<std::span<const StreamVariant>> kWidths[] = {
 }  // namespace
 
 std::span<const StreamVariant> StreamVariants() { return kernels::BestVariant<kWidths>(); }
+
+const StreamVariant* FindStream(StreamKind kind, std::string_view name) {
+  const auto found = std::ranges::find_if(StreamVariants(), [&](const StreamVariant& variant) {
+    return variant.kind == kind && variant.name.starts_with(name);
+  });
+  return found == StreamVariants().end() ? nullptr : &*found;
+}
 
 double StreamTraffic(StreamKind kind, double bytes) {
   return kind == StreamKind::kCopy || kind == StreamKind::kUpdate ? 2 * bytes : bytes;

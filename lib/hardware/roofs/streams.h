@@ -37,6 +37,17 @@ struct StreamVariant {
 // The variants of all kinds with the widest vectors of this processor.
 std::span<const StreamVariant> StreamVariants();
 
+// The first variant of a kind that has this name, or begins with it ("streaming, prefetch 4k"); nullptr if there is
+// none.
+const StreamVariant* FindStream(StreamKind kind, std::string_view name);
+
+// A stream, and how to run it on a device.
+struct StreamWay {
+  StreamKind kind = StreamKind::kRead;
+  std::string_view variant = {};  // as in FindStream; empty: the one that was measured to be fastest
+  int threads = 0;                // of a processor; 0: all of the run
+};
+
 // Traffic that `bytes` bytes of a stream cause: twice for copy and update, once for read and write.
 double StreamTraffic(StreamKind kind, double bytes);
 

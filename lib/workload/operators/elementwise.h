@@ -97,4 +97,16 @@ struct CopyStream {
   workload::Cost Cost() const { return InOperands({.bytes_read = bytes, .bytes_written = bytes}); }
 };
 
+// Adds to `bytes` bytes in place.
+struct UpdateStream {
+  double bytes = 0;
+  workload::Cost Cost() const { return InOperands({.bytes_updated = bytes}); }
+};
+
+// Writes `bytes` bytes, whatever was there before.
+struct WriteStream {
+  double bytes = 0;
+  workload::Cost Cost() const { return InOperands({.bytes_written = bytes}); }
+};
+
 }  // namespace roofbench::workload

@@ -166,6 +166,16 @@ TEST(RunStream, CoversTheBufferWithAnyNumberOfThreads) {
   }
 }
 
+TEST(FindStream, TakesTheFirstWhoseNameBeginsSo) {
+  for (const StreamKind kind : kStreamKinds) {
+    ASSERT_NE(FindStream(kind, "plain"), nullptr);
+    EXPECT_EQ(FindStream(kind, "plain")->kind, kind);
+    EXPECT_EQ(FindStream(kind, "plain")->name, "plain");
+    EXPECT_EQ(FindStream(kind, "none"), nullptr);
+  }
+  EXPECT_EQ(FindStream(StreamKind::kRead, "streaming"), nullptr);
+}
+
 TEST(RunStream, TakesNullForTheIgnoredPointer) {
   constexpr std::size_t kBytes = 64 * 100;
   Words words(kBytes, 1);
