@@ -118,8 +118,7 @@ std::vector<FlagGroup> FlagTable(Options& o) {
       {"reuse", RoofSource::kReuse}, {"measure", RoofSource::kMeasure}, {"off", RoofSource::kOff}};
   return {
       {"What to run",
-       {{"suite", "quick|standard|full|machine", OneOf(o.suite, suites),
-         "how much to run; machine: the ceilings of the machine itself; with a filter: full", kCommon},
+       {{"suite", "quick|…|full|machine", OneOf(o.suite, suites), "how much to run; with a filter: full", kCommon},
         {"benchmark_filter", "REGEX", Text(o.filter), "run cases whose names match; -REGEX: the others", kCommon},
         {"axis", "[FAMILY.]NAME=V1,V2", Appended(o.axes, ParseAxis), "replace values, as 1,2 or 256:4096:x2 or 1:9:+2",
          kCommon},
