@@ -15,7 +15,7 @@ const void* Next(const void* line) { return *static_cast<const void* const*>(lin
 }  // namespace
 
 PointerChase::PointerChase(std::size_t bytes, Pages pages)
-    : memory_(bytes, 1, pages), lines_(static_cast<int64_t>(bytes / kLineBytes)), at_(memory_.data()) {
+    : memory_(bytes, 1, pages), lines_(static_cast<int64_t>(bytes) / kLineBytes), at_(memory_.data()) {
   for (int64_t line = 0; line < lines_; ++line) Next(Line(line)) = Line(line);
   kernels::SplitMix64 random;
   for (int64_t last = lines_ - 1; last > 0; --last) {

@@ -27,9 +27,9 @@ class PointerChase {
   int64_t CycleLength() const;
 
  private:
-  static constexpr std::size_t kLineBytes = 64;
+  static constexpr std::ptrdiff_t kLineBytes = 64;
 
-  std::byte* Line(int64_t line) const { return memory_.data() + static_cast<std::size_t>(line) * kLineBytes; }
+  std::byte* Line(int64_t line) const { return memory_.data() + line * kLineBytes; }
   int64_t LineOf(const void* at) const { return (static_cast<const std::byte*>(at) - memory_.data()) / kLineBytes; }
 
   HugeBuffer memory_;
