@@ -3,11 +3,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "lib/results/evaluation.h"
 #include "lib/results/journal_line.h"
 #include "lib/results/kept_roofs.h"
+#include "lib/timing/exchanges.h"
 #include "lib/timing/sampler.h"
 #include "python/bindings/bindings.h"
 #include "roofbench_version.h"
@@ -37,6 +40,25 @@ using namespace nb::literals;
 using workload::Cost;
 
 constexpr char kKind[] = "cpu";
+
+// Address, bytes of an element, number of elements.
+using Contiguous = std::tuple<std::uintptr_t, int64_t, int64_t>;
+
+timing::Exchanges ExchangesOf(const std::vector<Contiguous>& arrays) {
+  std::vector<timing::Exchanges::Operand> operands;
+  for (const auto& [address, bytes, count] : arrays) {
+    operands.push_back({reinterpret_cast<std::byte*>(address), bytes, count});
+  }
+  return timing::Exchanges(std::move(operands));
+}
+
+nb::list InEffect(const timing::Exchanges& exchanges) {
+  nb::list pairs;
+  for (const timing::Exchanges::Pair& pair : exchanges.InEffect()) {
+    pairs.append(nb::make_tuple(pair.operand, pair.one, pair.other, pair.length));
+  }
+  return pairs;
+}
 
 int64_t PageFaults() {
   rusage usage{};
@@ -113,7 +135,8 @@ class Machine {
 
   nb::tuple Sample(const nb::callable& function, const nb::tuple& arguments, const std::optional<Cost>& cost, bool cold,
                    const std::optional<timing::SampleOptions>& options, const std::optional<nb::callable>& before_step,
-                   const std::optional<nb::callable>& interrupted) {
+                   const std::optional<nb::callable>& interrupted, const std::vector<Contiguous>& exchanged,
+                   const std::optional<nb::callable>& looked) {
     Outcome outcome = {.cost = cost.value_or(Cost())};
     timing::SampleOptions sampling = options.value_or(timing::SampleOptions());
     const bool has_roof = cost && sampling.roof_share > 0;
@@ -125,13 +148,20 @@ class Machine {
     }
     int64_t calls = 0;
     nb::object last_result = nb::none();  // lives until the next call, which may have its memory
+    timing::Exchanges exchanges = ExchangesOf(exchanged);
     const auto call = [&] {
+      exchanges.Next();
       ++calls;
       last_result = nb::none();
       PyObject* const result = PyObject_Call(function.ptr(), arguments.ptr(), nullptr);
       if (result == nullptr) throw nb::python_error();
       last_result = nb::steal(result);
     };
+    const auto renew = [&](int64_t steps) {
+      if (looked && calls > 0 && exchanges.IsLookDue()) (*looked)(last_result, InEffect(exchanges));
+      exchanges.Begin(steps);
+    };
+    const bool renews = !exchanged.empty() || looked;
     double modified = 0;
     if (before_step) {
       const auto prepare = [&] {
@@ -146,9 +176,12 @@ class Machine {
         call();  // its result has memory from now on
         modified = evictor_.ModifiedBytesOf(call, prepare(), cost->BytesWritten() + cost->BytesUpdated(), clock_);
       }
-      sampling.before_step = [this, &modified, prepare] {
+      sampling.before_step = [this, &modified, prepare, renews, renew] {
+        if (renews) renew(1);
         if (const auto ranges = prepare(); !ranges.empty()) evictor_.EvictAndRefill(ranges, modified);
       };
+    } else if (renews) {
+      sampling.before_sample = renew;
     }
     hardware::ConditionsWatch watch = Watch();
     sampling.interrupted = [&] {
@@ -170,7 +203,8 @@ class Machine {
     outcome.conditions = watch.Finish();
     const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome);
     outcome.counters = ComputeCounters({.outcome = outcome, .reference = *hardware::FindDatasheet("a100-sxm4-40gb")});
-    return nb::make_tuple(JournalLine(outcome), std::string(status.message()), page_faults, raised, last_result);
+    return nb::make_tuple(JournalLine(outcome), std::string(status.message()), page_faults, raised, last_result,
+                          InEffect(exchanges));
   }
 
  private:
@@ -229,13 +263,18 @@ void BindMachine(nb::module_& core) {
            "Takes the roofs that an earlier process kept, and keeps those of this one. `library` names the added "
            "probes with their versions: arithmetic roofs are kept for each of them")
       .def("calibrate", &Machine::Calibrate, "cost"_a, "Measures the unknown roofs that the cost needs, 0.1 to 1 s")
-      .def(
-          "sample", &Machine::Sample, "function"_a, "arguments"_a = nb::tuple(), nb::kw_only(), "cost"_a = nb::none(),
-          "cold"_a = true, "options"_a = nb::none(), "before_step"_a = nb::none(), "interrupted"_a = nb::none(),
-          "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
-          "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
-          "`cold` selects the roof. `interrupted` is polled between chunks. A KeyboardInterrupt passes through, and so "
-          "do other exceptions before there are samples. Returns the fields of roofbench._measure.Sampled");
+      .def("sample", &Machine::Sample, "function"_a, "arguments"_a = nb::tuple(), nb::kw_only(), "cost"_a = nb::none(),
+           "cold"_a = true, "options"_a = nb::none(), "before_step"_a = nb::none(), "interrupted"_a = nb::none(),
+           "exchanged"_a = std::vector<Contiguous>(), "looked"_a = nb::none(),
+           "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
+           "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
+           "`cold` selects the roof. `interrupted` is polled between chunks. Of the arrays `exchanged` (address, bytes "
+           "of "
+           "an element, elements) two pieces change places before each call (lib/timing/exchanges.h); `looked` is "
+           "called "
+           "at random moments, with the last result and the exchanges that its call found. A KeyboardInterrupt passes "
+           "through, and so do other exceptions before there are samples. Returns the fields of "
+           "roofbench._measure.Sampled");
 }
 
 }  // namespace roofbench::python

@@ -43,18 +43,88 @@ def _judged(cheat: Callable[..., Any], *args: Any, reference: Callable[..., Any]
     return result.failure
 
 
-def test_result_kept_by_content() -> None:
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_result_kept_by_a_part_of_the_content(cache: str) -> None:
     kept: dict[bytes, Floats] = {}
-    slow = np.ones((900, 900), np.float32)
 
     def cheat(a: Floats, b: Floats) -> Floats:
         key = a[0].tobytes() + b[0].tobytes()
         if key not in kept:
-            slow @ slow
             kept[key] = a @ b
         return kept[key]
 
-    assert "results are kept, not computed" in _judged(cheat)
+    assert "wrong result" in _judged(cheat, cache=cache)
+
+
+def test_result_kept_where_calls_follow_each_other() -> None:
+    """The checks of single calls have long pauses; the timed calls of a warm row have none."""
+    kept: list[Floats] = []
+    ended = 0.0
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        nonlocal ended
+        if time.perf_counter() - ended > 1e-3 or len(kept) < 2:
+            kept.append(a @ b)
+        ended = time.perf_counter()
+        return kept[-1]
+
+    assert "wrong result" in _judged(cheat, cache="warm", max_samples=200)
+
+
+def test_calls_in_the_middle_of_the_samples_are_looked_at() -> None:
+    calls = itertools.count()
+    kept: list[Floats] = []
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if not 10 <= next(calls) < 150:
+            kept[:] = [a @ b]
+        return kept[0]
+
+    options: dict[str, Any] = {"max_samples": 200, "max_time": 30, "max_warmup_time": 1e-9}
+    assert re.search("wrong result: .*, in a timed call", _judged(cheat, cache="warm", **options))
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+@pytest.mark.parametrize("size", [400, 4000])
+def test_hardly_any_call_finds_values_of_an_earlier_one(cache: Any, size: int) -> None:
+    """So that a result which is kept by every byte of the arguments gains nothing. Few calls take as long as several
+    share a sample."""
+    calls: list[bytes] = []
+
+    def keep(x: Floats) -> Floats:
+        calls.append(x.tobytes())
+        return x
+
+    x = np.random.default_rng(7).standard_normal(size, dtype=np.float32)
+    options = _FEW | {"max_samples": 200, "max_time": 30, "roofs": False}
+    assert roofbench.measure(keep, x, reference=lambda x: x[:], cache=cache, **options).ok
+    checks = 12  # two sets of values by turns
+    assert len(calls) > 200
+    assert len(calls) - len(set(calls)) <= checks + len(calls) / 50
+
+
+def test_values_of_one_structure_change_as_well() -> None:
+    calls: list[bytes] = []
+
+    def factor(x: Any) -> Any:
+        calls.append(x.tobytes())
+        return np.linalg.cholesky(x)
+
+    x = np.random.default_rng(7).standard_normal((40, 40))
+    options: dict[str, Any] = {**_FEW, "tolerance": 1e-9, "max_samples": 200, "max_time": 30}
+    assert roofbench.measure(factor, x @ x.T + 40 * np.eye(40), reference=np.linalg.cholesky, **options).ok
+    assert len(set(calls)) > 10
+
+
+def test_operand_changed_in_a_timed_call_alone() -> None:
+    calls = itertools.count()
+
+    def cheat(a: Floats, b: Floats) -> Floats:
+        if next(calls) == 12:
+            a[...] = 0
+        return a @ b
+
+    assert "the function changed argument 0" in _judged(cheat)
 
 
 def test_right_for_the_given_values_only() -> None:

@@ -33,7 +33,7 @@ class _Clock:
         self.order.append(subject.name)
         median = self._seconds(subject.name, self.order.count(subject.name) - 1)
         line = {"samples_s": [median] * 9, "median_s": median}
-        subject.sampled = _measure.Sampled(line, "", 0.0, None, None)
+        subject.sampled = _measure.Sampled(line, "", 0.0, None, None, [])
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-import itertools
 import json
 import os
 import re
@@ -742,51 +741,6 @@ def test_gradients_may_be_left_alone() -> None:
     assert len(found) > 5 and found[0] and not any(found[1:])
     wrong = roofbench.measure(step, x, grads=False, reference=lambda x: (3 * x).sum().backward(), **_FEW)
     assert wrong.failure == "the reference gives no array, number, changed argument or gradient to compare with"
-
-
-# Results that are kept.
-
-
-def _kept(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int, bool], float]) -> tuple[str, int]:
-    """The failure and the number of calls, if a call takes `seconds`, given the number of its values and whether it is
-    their first."""
-    calls: list[int] = []
-
-    def take(_: _measure.Subject, number: int) -> float:
-        calls.append(number)
-        return seconds(number, calls.count(number) == 1)
-
-    monkeypatch.setattr(_measure.Subject, "_processor_seconds", take)
-    result = _measured()
-    return result.failure, len(calls)
-
-
-def test_kept_results_are_found_also_where_calls_are_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kept(number: int, is_first: bool) -> float:
-        return 2e-3 if is_first else 3e-3 if number % 8 == 0 else 1e-5
-
-    assert "a call with new values takes 200.0 times as long" in _kept(monkeypatch, kept)[0]
-
-
-def test_disturbed_calls_are_not_kept_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other programs make a call take five times as long, most often the first of a pair."""
-
-    def disturbed(number: int, is_first: bool) -> float:
-        return 5e-3 if is_first and number % 4 else 1e-3
-
-    failure, calls = _kept(monkeypatch, disturbed)
-    assert not failure and calls < 45
-    failure, calls = _kept(monkeypatch, lambda number, is_first: 1e-3)
-    assert not failure and calls < 10, "it is clear soon where nothing runs"
-    failure, calls = _kept(monkeypatch, lambda number, is_first: 1e-7 if is_first else 1e-9)
-    assert not failure and calls < 4, "too short to judge"
-
-
-@pytest.mark.parametrize("slow", [0, 1])
-def test_every_other_call_slow_is_no_kept_result(slow: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an allocator gives memory back and gets it again: relu of 2 MiB by torch, 150 and 39 us by turns."""
-    turn = itertools.count()
-    assert not _kept(monkeypatch, lambda number, is_first: 150e-6 if next(turn) % 2 == slow else 39e-6)[0]
 
 
 # Roofs for the next process.

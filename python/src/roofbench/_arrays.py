@@ -80,6 +80,10 @@ class Array:
         low, high = np.lib.array_utils.byte_bounds(self.data) if self.data.size else (0, 0)
         return low, high - low
 
+    def contiguous(self) -> tuple[int, int, int]:
+        """Address, bytes of an element and number of elements of a C-contiguous array."""
+        return self.data.ctypes.data, self.data.itemsize, self.data.size
+
     def read(self) -> NDArray[Any]:
         """A private, contiguous copy."""
         return np.array(self.data, order="C", copy=True)

@@ -9,7 +9,6 @@ import inspect
 import itertools
 import json
 import math
-import random
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,12 +32,11 @@ _CHECKED = 2  # sets of fresh values that results are checked with
 _SLOW_REFERENCE = 1.0  # seconds: from here on it is computed for one set of fresh values, not two
 _TURNS = 5  # of calls with two sets of values, to find calls that are skipped at random; fewer if they take this long:
 _TURN_SECONDS = 0.2
-_PAIRS = 16  # of calls with new and with the same values, unless too many contradict that results are kept:
-_CONTRADICTIONS = 2  # where the call with new values takes less than
-_SLOWER = 1.4  # times as long as the next one; other programs disturb single calls
-_CACHED = 2.0  # the fastest call with new values takes so many times as long as the fastest repeated one
+_MOST_LOOKS = 8  # results of timed calls that are kept to be compared, unless
+_LOOKED_BYTES = 256 << 20  # have been copied; compared for as long as the turns, and a share of the samples' time:
+_LOOKING_SHARE = 0.1
+_RENEWING_SHARE = 0.3  # of the time of samples in which all values are written anew, where elements change no places
 _MANY_FAULTS = 8  # of a call: one of 2 MiB took up to 2.5 ms, where a hypervisor provides memory when it is touched
-_LEAST_CALL = 2e-6  # seconds of a call that is long enough to compare
 
 
 class CaseError(Exception):
@@ -87,6 +85,15 @@ class Options:
 _ONE = {"warmup_iters": 0, "exact_samples": True, "max_samples": 1, "min_samples": 1, "roof_share": 0.0}
 
 
+class _Exchange(NamedTuple):
+    """Elements of an array that changed places (lib/timing/exchanges.h)."""
+
+    array: int  # among those that are exchanged
+    one: int
+    other: int
+    length: int
+
+
 class Sampled(NamedTuple):
     """The samples of a function."""
 
@@ -95,6 +102,7 @@ class Sampled(NamedTuple):
     page_faults: float  # of a call, with what precedes it
     raised: BaseException | None  # after the first chunk of samples; all finished chunks are here
     last_result: Any
+    exchanged: Sequence[_Exchange]  # that the last call found
 
 
 class Subject:
@@ -147,6 +155,11 @@ class Subject:
         self._state = State(function, self._arrays)
         self._makes_arrays = False
         self._gently = False  # how fresh values differ from the originals
+        self._exchanged: list[int] = []  # numbers of the arrays whose elements change places between samples
+        self._numbers = itertools.count(_CHECKED + 1)  # of sets of values for timed calls, where none do
+        self._looks: list[_Look] = []
+        self._looked_bytes = 0
+        self._looking_seconds = self._renewing_seconds = 0.0
         self._sets: dict[int, list[NDArray[Any]]] = {}  # of the checks, by number
         self._expected: dict[int, _Expected] = {}  # by the number of the set of values; 0: the originals
 
@@ -173,8 +186,6 @@ class Subject:
         """The values of a set: the same number gives the same values."""
         if number == 0 or not (self._renewed or self.options.inputs):
             return self._originals
-        if number > _CHECKED:  # each call of a pair follows the same work
-            return self._made(number)
         if number not in self._sets:
             self._sets[number] = self._made(number)
         return self._sets[number]
@@ -205,11 +216,11 @@ class Subject:
         self._write(self._originals)  # another subject may have written into the same arrays
         self._expected[0] = self._expectation(self._native())
         slow = time.monotonic() - begin > _SLOW_REFERENCE
-        native = self._suited()
+        native = self._suited(self._set(1))
         if native is None:
             self._gently = True
             self._sets.clear()
-            native = self._suited()
+            native = self._suited(self._set(1))
         if native is None:
             self.notes.append("no fresh values: the reference takes no others; pass inputs=")
             self._renewed = []
@@ -218,6 +229,7 @@ class Subject:
             if not slow:
                 self._write(self._set(2))
                 self._expected[2] = self._expectation(self._native())
+            self._exchanged = self._exchangeable()
         self.restore()
         self.checked = any(expected.exact.says_something() for expected in self._expected.values())
         if not self.checked:
@@ -228,10 +240,10 @@ class Subject:
         assert self.options.reference is not None
         return _check.computed(self.options.reference, self._arguments, self.options.mutates, self._leaves, double)
 
-    def _suited(self) -> CallResults | None:
-        """Results of the reference for the values of set 1, which then are those of the arrays; None if it does not
-        take them, or gives new infinities or NaNs."""
-        self._write(self._set(1))
+    def _suited(self, values: Sequence[NDArray[Any]]) -> CallResults | None:
+        """Results of the reference for values, which then are those of the arrays; None if it does not take them, or
+        gives new infinities or NaNs."""
+        self._write(values)
         try:
             native = self._referred(double=False)
         except Exception:
@@ -239,6 +251,15 @@ class Subject:
         usual = self._expected[0].native.is_finite()
         suits = all(now or not before for now, before in zip(native.is_finite(), usual, strict=True))
         return native if suits else None
+
+    def _exchangeable(self) -> list[int]:
+        """Numbers of the arrays whose elements may change places before each timed call."""
+        if self._gently or self._overlap or self.options.inputs is not None:
+            return []
+        free = [array in self._renewed and array.data.flags.c_contiguous for array in self._arrays]
+        found = [index for index, array in enumerate(self._arrays) if free[index] and array.data.size > 1]
+        halves = [_Exchange(place, 0, self._arrays[index].data.size // 2, 1) for place, index in enumerate(found)]
+        return found if self._suited(_in_places(self._originals, found, halves)) is not None else []
 
     def _native(self) -> CallResults:
         try:
@@ -270,7 +291,7 @@ class Subject:
         by_work = cost.total_flops / (2 * elements) if cost is not None else 0
         return float(max(longest, inputs / elements, by_work, 1))
 
-    def _verify(self, returned: Any, number: int, seconds: float = math.inf) -> None:
+    def _verify(self, returned: Any, expect: Callable[[], _Expected | None], seconds: float = math.inf) -> None:
         """Raises CaseError unless a call that just ended gave what it should, and nothing else changed. `seconds` are
         those since the watch last looked at threads."""
         try:
@@ -288,14 +309,18 @@ class Subject:
             raise CaseError("the result changed after the call had returned: its work was not timed")
         if working:
             raise CaseError(working)
-        for array, before in zip(self._arrays, self._values, strict=True):
-            if array not in self._mutated and not same_bits(array.data, before):
-                raise CaseError(f"the function changed {array.where}; if it should, declare mutates=")
-        expected = self._expected.get(number)
-        if expected is not None:
+        if changed := self._changed_argument(self._values):
+            raise CaseError(changed)
+        if (expected := expect()) is not None:
             self._compare(given, results, expected)
         if changed := self._watch.changed():
             raise CaseError(changed)
+
+    def _changed_argument(self, before: Sequence[NDArray[Any]]) -> str:
+        for array, content in zip(self._arrays, before, strict=True):
+            if array not in self._mutated and not same_bits(array.data, content):
+                return f"the function changed {array.where}; if it should, declare mutates="
+        return ""
 
     def _compare(self, given: CallResults, results: Sequence[Array | Value], expected: _Expected) -> None:
         if why := _check.difference(given, expected.exact, expected.native, expected.allowed):
@@ -315,22 +340,47 @@ class Subject:
     def _prepare(self, last_result: Any) -> list[tuple[int, int]]:
         """Before each call, untimed: inputs that it changes are restored, and gradients of the last one dropped.
         Returns the memory to evict: the operands, and the last results, whose memory the next ones get."""
+        if self._renews:
+            self._renew()
         memory = self._operands if self._evicts else set()
         if self._evicts and last_result is not None:
             with contextlib.suppress(TypeError):  # `judge` says so
                 held = itertools.chain(*self._held(results_of(last_result)))
                 memory = memory | {one.memory() for one in held if isinstance(one, Array) and one.data.size}
-        for array, content in self._to_restore:
-            array.data[...] = content
+        for array, content in zip(self._arrays, self._values, strict=True) if self._mutated else ():
+            if array in self._mutated:
+                array.data[...] = content
         for leaf in self._leaves:
             leaf.grad = None
         return list(memory)
 
+    def _renew(self) -> None:
+        """Before a timed call: new values."""
+        begin = time.monotonic()
+        if self._renewing_seconds <= _RENEWING_SHARE * (begin - self._began):
+            self._write(self._made(next(self._numbers)))
+            self._renewing_seconds += time.monotonic() - begin
+
+    def _look(self, last_result: Any, exchanged: Sequence[_Exchange]) -> None:
+        """Between timed calls: keeps what the last one gave, to be compared after the samples."""
+        try:
+            held = self._held(results_of(last_result))
+        except TypeError:  # `judge` says so
+            return
+        arrays = [one for one in itertools.chain(self._arrays, *held) if isinstance(one, Array)]
+        self._looked_bytes += sum(array.data.nbytes for array in arrays)
+        if self._looks and self._looked_bytes > _LOOKED_BYTES:
+            return
+        values = _in_places(self._values, self._exchanged, exchanged)
+        found, mutated, grads = ([value_of(one) for one in group] for group in held)
+        if len(self._looks) == _MOST_LOOKS:
+            del self._looks[secrets.randbelow(_MOST_LOOKS)]
+        self._looks.append(_Look(values, CallResults(found, mutated, grads), self._changed_argument(values)))
+
     def _sample(self, **fields: Any) -> Sampled:
         """The only way to the function. Raises CaseError if it raises before there are samples."""
-        listed = zip(self._arrays, self._values, strict=True)
-        self._to_restore = [(array, content) for array, content in listed if array in self._mutated]
         single = "exact_samples" in fields
+        self._renews = not single and bool(self._renewed) and 1 in self._expected and not self._exchanged
         self._evicts = single or (self.options.cache == "cold" and bool(self._operands or self._makes_arrays))
         try:
             line, *others = machine().sample(
@@ -339,8 +389,10 @@ class Subject:
                 cost=None if single else self.options.cost(),
                 cold=self.options.cache == "cold",
                 options=_core.SampleOptions(**fields) if fields else self.options.sampling(),
-                before_step=self._prepare if self._evicts or self._to_restore or self._leaves else None,
+                before_step=self._prepare if self._evicts or self._mutated or self._leaves or self._renews else None,
                 interrupted=self.options.interrupted,
+                exchanged=[] if single else [self._arrays[index].contiguous() for index in self._exchanged],
+                looked=None if single or not self._expected else self._look,
             )
         except Exception as error:
             raise CaseError(f"the function raised {_text(error)}") from error
@@ -354,13 +406,7 @@ class Subject:
         (seconds,) = measured.line["samples_s"]
         if self.first_call is None:
             self.first_call = seconds
-        self._verify(measured.last_result, number, seconds)
-
-    def _processor_seconds(self, number: int) -> float:
-        """CPU seconds of an unchecked call with the values of a set. On a busy machine they change less than the time
-        does: a process that waits for a processor uses none."""
-        self._write(self._set(number))
-        return float(self._sample(**_ONE).line["cpu_s"])
+        self._verify(measured.last_result, lambda: self._expected.get(number), seconds)
 
     def calibrate(self) -> None:
         cost = self.options.cost()
@@ -375,13 +421,16 @@ class Subject:
             self.call(1)
 
     def samples(self) -> Sampled:
-        """Takes the samples, with the original values. `judge` says whether they count."""
+        """Takes the samples, with the original values but for what changes from sample to sample. `judge` says whether
+        they count."""
         self._write(self._originals)
         self._state.mark()
         self._compiled = _check.recompilations()
-        begin = time.monotonic()
+        self._looks.clear()
+        self._looked_bytes, self._renewing_seconds = 0, 0.0
+        self._began = time.monotonic()
         sampled = self._sample()
-        self.sampling_seconds = time.monotonic() - begin
+        self.sampling_seconds += time.monotonic() - self._began
         self.sampled = sampled._replace(last_result=None)  # whose memory is that of later calls
         return sampled
 
@@ -390,11 +439,41 @@ class Subject:
         if measured.raised is not None:
             raise CaseError(f"the function raised {_text(measured.raised)}")
         compiled = _check.recompilations() - self._compiled
-        self._verify(measured.last_result, 0)
+        self._values = _in_places(self._values, self._exchanged, measured.exchanged)
+        self._verify(measured.last_result, self._expected_now)
+        self._compare_looks()
         if compiled:
             raise CaseError(f"torch.compile compiled {compiled} more frames during the samples, which are void")
         if measured.impossible:
             raise CaseError(measured.impossible)
+
+    def _expected_now(self) -> _Expected | None:
+        """For the values of a timed call, while there is time for that."""
+        if not self._expected:
+            return None
+        if all(one is other for one, other in zip(self._values, self._originals, strict=True)):
+            return self._expected[0]
+        begin = time.monotonic()
+        if self._looking_seconds > _TURN_SECONDS + _LOOKING_SHARE * self.sampling_seconds:
+            return None
+        self._write(self._values)
+        try:
+            return self._expectation(self._native())
+        except CaseError:  # the reference does not take these
+            return None
+        finally:
+            self._looking_seconds += time.monotonic() - begin
+
+    def _compare_looks(self) -> None:
+        """Raises CaseError if a timed call that was looked at gave something else than it should."""
+        if changed := next((look.changed for look in self._looks if look.changed), ""):
+            raise CaseError(changed)
+        for look in self._looks:
+            self._values = list(look.values)
+            if (expected := self._expected_now()) is None:
+                continue
+            if why := _check.difference(look.given, expected.exact, expected.native, expected.allowed):
+                raise CaseError(f"{why}, in a timed call")
 
     def judged_samples(self) -> None:
         self.judge(self.samples())
@@ -409,26 +488,6 @@ class Subject:
                 self.call(number)
             if turn and time.monotonic() - begin > _TURN_SECONDS:
                 break
-        self._find_kept_results()
-
-    def _find_kept_results(self) -> None:
-        """Raises CaseError if call after call with new values works much longer than the next one with the same."""
-        times: list[tuple[float, float]] = []
-        turns = random.Random(self.seed)
-        for number in range(_CHECKED + 1, _CHECKED + 1 + _PAIRS):
-            first = self._processor_seconds(number)
-            # An allocator may make every other call slow, which is not always the one with new values then.
-            again = [self._processor_seconds(number) for _ in range(turns.choice((1, 2)))]
-            times.append((first, again[-1]))
-            new, same = map(min, zip(*times, strict=True))
-            contradictions = sum(one < _SLOWER * other for one, other in times)
-            if new < _LEAST_CALL or contradictions > _CONTRADICTIONS:
-                return
-        if new > _CACHED * same:
-            raise CaseError(
-                f"a call with new values takes {new / max(same, 1e-9):.1f} times as long as the next one with the same"
-                " values: results are kept, not computed"
-            )
 
     def result(self, failure: str = "") -> Result:
         line = self.sampled.line if self.sampled else {}
@@ -446,6 +505,30 @@ class _Expected:
     exact: CallResults
     native: CallResults  # in the precision of the arguments
     allowed: _check.Tolerance
+
+
+@dataclasses.dataclass(frozen=True)
+class _Look:
+    """At a timed call."""
+
+    values: Sequence[NDArray[Any]]  # that it found
+    given: CallResults
+    changed: str  # what it changed and should not, or ""
+
+
+def _in_places(
+    values: Sequence[NDArray[Any]], exchanged: Sequence[int], pairs: Sequence[_Exchange]
+) -> list[NDArray[Any]]:
+    """The values of all arrays after elements of those numbered `exchanged` changed places."""
+    changed = list(values)
+    for index in {exchanged[place] for place, *_ in pairs}:
+        changed[index] = changed[index].copy()
+    for place, one, other, length in pairs:
+        flat = changed[exchanged[place]].reshape(-1)
+        kept = flat[one : one + length].copy()
+        flat[one : one + length] = flat[other : other + length]
+        flat[other : other + length] = kept
+    return changed
 
 
 def _text(error: BaseException) -> str:

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What changes in the operands of a step from sample to sample, so that a step that keeps results, or recognizes the
+// calls that are checked, gives wrong ones: two pieces of each operand change places before a sample, and those of the
+// sample before change back. The operands keep their distribution, and all but a thousandth of their order, so that a
+// sort, or a function of sparse values, takes as long as before; and they stay where they are in the caches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace roofbench::timing {
+
+class Exchanges {
+ public:
+  // Contiguous memory of `count` elements, two or more.
+  struct Operand {
+    std::byte* first = nullptr;
+    int64_t element_bytes = 0;
+    int64_t count = 0;
+  };
+  // Elements of an operand that changed places.
+  struct Pair {
+    int64_t operand = 0;
+    int64_t one = 0;
+    int64_t other = 0;
+    int64_t length = 0;
+  };
+
+  explicit Exchanges(std::vector<Operand> operands);
+
+  // Before a sample of so many steps, outside of the timed part.
+  void Begin(int64_t steps);
+  // Before each of its steps, where there are several: exchanges two elements, in a few nanoseconds.
+  void Next() {
+    if (made_ < pairs_.size()) Make(pairs_[made_++]);
+  }
+  void TakeBack();
+  // In the order in which they were made.
+  std::vector<Pair> InEffect() const { return {pairs_.begin(), pairs_.begin() + static_cast<std::ptrdiff_t>(made_)}; }
+
+  // Whether the result of the last sample is to be looked at: at random, less and less often. Call it before Begin.
+  bool IsLookDue();
+
+ private:
+  int64_t Below(int64_t count) { return std::uniform_int_distribution<int64_t>(0, count - 1)(random_); }
+  Pair Drawn(int64_t operand, int64_t length);
+  void Make(const Pair& pair);
+
+  std::vector<Operand> operands_;
+  std::mt19937_64 random_;
+  std::vector<Pair> pairs_;
+  std::size_t made_ = 0;  // of pairs_
+  int64_t samples_ = 0;
+  int64_t next_look_ = 1;
+};
+
+}  // namespace roofbench::timing

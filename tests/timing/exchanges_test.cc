@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/timing/exchanges.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <vector>
+
+namespace roofbench::timing {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::SizeIs;
+
+std::vector<int> Numbers(std::size_t count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+Exchanges::Operand Of(std::vector<int>& numbers) {
+  return {reinterpret_cast<std::byte*>(numbers.data()), sizeof(int), std::ssize(numbers)};
+}
+
+class ExchangesTest : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(ExchangesTest, PermuteFewElementsAndTakeThatBack) {
+  const std::vector<int> before = Numbers(GetParam());
+  std::vector<int> numbers = before;
+  Exchanges exchanges({Of(numbers)});
+  for (int sample = 0; sample < 200; ++sample) {
+    exchanges.Begin(1);
+    exchanges.Next();  // of a sample of one step: nothing more
+    EXPECT_THAT(exchanges.InEffect(), SizeIs(1));
+    std::size_t moved = 0;
+    for (std::size_t i = 0; i < numbers.size(); ++i) moved += numbers[i] != before[i] ? 1 : 0;
+    EXPECT_EQ(moved, 2 * std::max<std::size_t>(1, numbers.size() / 1024));
+    std::vector<int> sorted = numbers;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(sorted, before);
+  }
+  exchanges.TakeBack();
+  EXPECT_THAT(numbers, ElementsAreArray(before));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ExchangesTest, testing::Values(2, 3, 1000, 1024, 2047, 5000));
+
+TEST(Exchanges, StepsOfOneSampleFindDifferentValues) {
+  std::vector<int> numbers = Numbers(500), more = Numbers(70);
+  const std::vector<int> before = numbers;
+  Exchanges exchanges({Of(numbers), Of(more)});
+  for (int sample = 0; sample < 20; ++sample) {
+    exchanges.Begin(30);
+    std::set<std::vector<int>> seen;
+    for (int step = 0; step < 30; ++step) {
+      exchanges.Next();
+      std::vector<int> both = numbers;
+      both.insert(both.end(), more.begin(), more.end());
+      seen.insert(both);
+    }
+    EXPECT_THAT(seen, SizeIs(testing::Ge(29)));  // two exchanges may take each other back
+  }
+  exchanges.TakeBack();
+  EXPECT_THAT(numbers, ElementsAreArray(before));
+}
+
+TEST(Exchanges, CanBeRepeatedElsewhere) {
+  std::vector<int> numbers = Numbers(3000);
+  std::vector<int> copy = numbers;
+  Exchanges exchanges({Of(numbers)});
+  exchanges.Begin(8);
+  for (int step = 0; step < 5; ++step) exchanges.Next();
+  for (const Exchanges::Pair& pair : exchanges.InEffect()) {
+    std::swap_ranges(copy.begin() + pair.one, copy.begin() + pair.one + pair.length, copy.begin() + pair.other);
+  }
+  EXPECT_THAT(copy, ElementsAreArray(numbers));
+}
+
+TEST(Exchanges, NothingToExchange) {
+  Exchanges exchanges({});
+  exchanges.Begin(5);
+  exchanges.Next();
+  exchanges.TakeBack();
+  EXPECT_THAT(exchanges.InEffect(), SizeIs(0));
+}
+
+TEST(Exchanges, LooksAreAtRandomAndBecomeRare) {
+  std::set<std::vector<int>> plans;
+  for (int run = 0; run < 20; ++run) {
+    Exchanges exchanges({});
+    std::vector<int> looks;
+    for (int sample = 0; sample < 5000; ++sample) {
+      if (exchanges.IsLookDue()) looks.push_back(sample);
+    }
+    EXPECT_GE(looks.size(), 8);
+    EXPECT_LE(looks.size(), 60);
+    EXPECT_LT(looks.front(), 3);
+    plans.insert(looks);
+  }
+  EXPECT_GT(plans.size(), 15);
+}
+
+}  // namespace
+}  // namespace roofbench::timing
