@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "lib/device/gpu.h"
@@ -88,6 +89,8 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   const Case& one = built.copies.front();
   if (one.warmup_iters && !sampled) return built;
   const double copy_bytes = inputs.bytes();
+  std::mt19937_64 random{std::random_device()()};
+  if (options.check && one.changing) built.read = OperandSample(inputs.operands(), random);
   {
     const at::AutoGradMode grad(one.autograd);
     timing::IgnoredPhases ignored;
@@ -115,7 +118,16 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     if (planned.point.IsCold() && device.evictor() != nullptr) built.operands = live.Ranges();
     if (ends()) return ended;
     if (options.check) {
-      absl::Status status = CheckCase(one);
+      if (one.changing) {
+        built.read.Leave(WholeResult(one));
+        if (one.effects) built.read.Leave(one.effects().updated);
+      }
+      absl::Status status = built.read.CheckUnchanged();
+      if (status.ok()) status = CheckCase(one);
+      if (one.changing) {
+        built.read.Leave(one.changing());
+        built.changing = OperandSample(one.changing(), random);
+      }
       if (team != nullptr) status = team->Agree(std::move(status));
       if (!status.ok()) return status;
     }

@@ -13,6 +13,7 @@
 #include "lib/run/rank_team.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/case.h"
+#include "lib/suite/check.h"
 #include "lib/suite/plan.h"
 
 namespace roofbench {
@@ -24,6 +25,9 @@ struct BuiltCase {
   bool displaces = false;
   // Evicted from the caches before each step of a cold case; empty if copies rotate or caches are warm.
   std::vector<hardware::MemoryRange> operands;
+  // Of the first, as the checked step left them: operands that nothing changes, and those that only checks change.
+  OperandSample read;
+  OperandSample changing;
   double peak_memory_bytes = 0;  // of one step, including state that persists across steps; 0: not known
 
   const Case& first() const { return copies.front(); }

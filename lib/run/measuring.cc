@@ -244,7 +244,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   // Ranks would have to change the same values.
   std::optional<SpotChecks> checks;
   if (options.check && first.changing && !first.warmup_iters && team == nullptr) {
-    checks.emplace(first, [&rotation] { return rotation.Next(); });
+    checks.emplace(built, [&rotation] { return rotation.Next(); });
   }
   absl::Status status;
   // What disturbs probes of a quiet machine has mostly gone when the case is measured once more. Its very first steps

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -36,6 +37,9 @@ constexpr double kCopies = 5;
 // Of one look at a result, next to the bytes that are copied.
 constexpr double kLookSeconds = 2e-4;
 constexpr double kCopiedBytesPerSecond = 1e10;
+// Single steps that are checked in the end, as long as they take at most the time above: a step that works by turns, or
+// by chance, is right in some of them.
+constexpr int kSingleSteps = 8;
 // Steps that are samples of their own: these many with new values have to be slower, each by this factor.
 constexpr std::size_t kFewestWatched = 4;
 constexpr double kMuchSlower = 1.5;
@@ -79,6 +83,20 @@ void ExchangeParts(const std::vector<at::Tensor>& tensors, std::mt19937_64& rand
   }
 }
 
+// Exchanges two pieces of a thousandth each: a step that knows its operands by some elements, or by their sum, most
+// often finds those as they were.
+void ExchangeFew(const std::vector<at::Tensor>& tensors, std::mt19937_64& random) {
+  constexpr int64_t kPart = 1024;
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() < 2 || !tensor.is_contiguous()) continue;
+    const int64_t length = std::max<int64_t>(1, tensor.numel() / kPart);
+    const int64_t first = Below(tensor.numel() - 2 * length + 1, random);
+    const int64_t second = first + length + Below(tensor.numel() - first - 2 * length + 1, random);
+    Exchange(tensor.view({1, -1}), first, second, length);
+  }
+}
+
 std::vector<at::Tensor> Clones(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> clones;
@@ -103,8 +121,12 @@ absl::Status Kept(double fresh, double same) {
 
 }  // namespace
 
-SpotChecks::SpotChecks(const Case& first, std::function<const Case*()> next)
-    : first_(first), next_(std::move(next)), random_(std::random_device()()) {}
+SpotChecks::SpotChecks(const BuiltCase& built, std::function<const Case*()> next)
+    : first_(built.first()),
+      read_(built.read),
+      next_(std::move(next)),
+      random_(std::random_device()()),
+      left_(built.changing) {}
 
 void SpotChecks::Restart() {
   changed_.clear();
@@ -112,18 +134,20 @@ void SpotChecks::Restart() {
   next_look_ = 0;
 }
 
-void SpotChecks::Change(const Case& one, bool overwrite) {
-  ExchangeParts(one.changing(), random_);
+void SpotChecks::Change(const Case& one, Amount amount, bool overwrite) {
+  amount == Amount::kFew ? ExchangeFew(one.changing(), random_) : ExchangeParts(one.changing(), random_);
   if (overwrite) Invalidate(WholeResult(one));
+  left_ = OperandSample(one.changing(), random_);
   watched_ = &one;
 }
 
 void SpotChecks::Look(std::size_t samples) {
+  status_.Update(left_.CheckUnchanged());
   if (watched_ != nullptr) status_.Update(Advised(CheckSome(*std::exchange(watched_, nullptr), random_)));
   const Case* const next = next_();
   if (!status_.ok() || next == nullptr || chunks_++ < next_look_) return;
   next_look_ = chunks_ + Below(chunks_ + 1, random_);
-  Change(*next, /*overwrite=*/true);
+  Change(*next, Amount::kParts, /*overwrite=*/true);
   changed_.push_back(samples);
 }
 
@@ -203,14 +227,24 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
   return Kept(timing::Median(fresh), timing::Median(same));
 }
 
-absl::Status SpotChecks::CheckLast() {
-  // A step that looks whether its result was overwritten cannot rely on that.
-  Change(first_, first_.changing().empty() || Below(2, random_) == 0);
-  watched_ = nullptr;
-  timing::IgnoredPhases ignored;
-  if (first_.prepare) first_.prepare();
-  first_.step(ignored);
-  return Advised(CheckCase(first_));
+absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
+  using std::chrono::steady_clock;
+  const steady_clock::time_point begin = steady_clock::now();
+  const double most = std::max(kMostSeconds, kShare * sample_seconds);
+  for (int step = 1; step <= kSingleSteps; ++step) {
+    // A step that looks whether its result was overwritten cannot rely on that.
+    Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
+    watched_ = nullptr;
+    timing::IgnoredPhases ignored;
+    if (first_.prepare) first_.prepare();
+    first_.step(ignored);
+    absl::Status status = left_.CheckUnchanged();
+    status.Update(read_.CheckUnchanged());
+    status.Update(Advised(CheckCase(first_)));
+    const double taken = std::chrono::duration<double>(steady_clock::now() - begin).count();
+    if (!status.ok() || taken * (step + 1) / step > most) return status;
+  }
+  return absl::OkStatus();
 }
 
 void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
@@ -218,7 +252,9 @@ void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::siz
   watched_ = nullptr;  // of the look after the last chunk, since which no step has run
   if (samples.steps_per_sample == 1) status_ = CompareWatched(samples);
   if (status_.ok()) status_ = CompareTimes(clock, step, phases, samples);
-  if (status_.ok()) status_ = CheckLast();
+  const double taken =
+      timing::Median(samples.seconds) * static_cast<double>(std::ssize(samples.seconds) * samples.steps_per_sample);
+  if (status_.ok()) status_ = CheckSingleSteps(taken);
 }
 
 }  // namespace roofbench

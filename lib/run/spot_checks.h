@@ -2,8 +2,9 @@
 // Finds a step that does its work only while it is checked: one that stops after some calls, or keeps its result.
 //
 // Between chunks of samples, at times that no step can foresee, the result is overwritten and a part of the changing
-// operands is exchanged; after the next chunk the result has to be there again. In the end steps with new values are
-// timed in turns with steps that find the same ones, and the last result is checked as the first was.
+// operands is exchanged; after the next chunk the result has to be there again, and the operands as they were. In the
+// end steps with new values are timed in turns with steps that find the same ones, and the results of some single steps
+// are checked as the first was.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "lib/run/built_case.h"
 #include "lib/suite/case.h"
+#include "lib/suite/check.h"
 #include "lib/timing/clock.h"
 #include "lib/timing/sampler.h"
 
@@ -20,9 +23,9 @@ namespace roofbench {
 
 class SpotChecks {
  public:
-  // `first`: a case with Case::changing that has run; it outlives this. `next` returns the copy of it that the next
-  // step runs, nullptr before its first.
-  SpotChecks(const Case& first, std::function<const Case*()> next);
+  // `built`: of a case with Case::changing; it outlives this. `next` returns the copy that the next step runs, nullptr
+  // before its first.
+  SpotChecks(const BuiltCase& built, std::function<const Case*()> next);
 
   // Call it when the samples begin, again if they are taken anew.
   void Restart();
@@ -34,16 +37,19 @@ class SpotChecks {
   const absl::Status& status() const { return status_; }
 
  private:
-  void Change(const Case& one, bool overwrite);
+  enum class Amount { kParts, kFew };
+  void Change(const Case& one, Amount amount, bool overwrite);
   absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                             const timing::Samples& samples);
   absl::Status CompareWatched(const timing::Samples& samples) const;
-  absl::Status CheckLast();
+  absl::Status CheckSingleSteps(double sample_seconds);
 
   const Case& first_;
+  const OperandSample& read_;
   std::function<const Case*()> next_;
   std::mt19937_64 random_;
   const Case* watched_ = nullptr;     // whose result was overwritten; nullptr: none
+  OperandSample left_;                // of the copy that was changed last, as it was left for the next step
   std::vector<std::size_t> changed_;  // samples that were the first with new values
   absl::Status status_;
   int64_t chunks_ = 0;

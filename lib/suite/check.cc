@@ -5,6 +5,8 @@
 #include <ATen/ops/atleast_1d.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/take.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -187,7 +189,42 @@ absl::Status CompareRows(const Case& built, const at::Tensor& result, const std:
       built.ToleranceOf(0), what);
 }
 
+std::string BytesAt(const at::Tensor& tensor, const std::vector<int64_t>& places) {
+  // Of one byte: LibTorch does not index all of these types.
+  const at::Tensor read = tensor.element_size() == 1 ? tensor.view(at::kByte) : tensor;
+  const at::Tensor values = at::take(read, at::tensor(places, at::kLong).to(tensor.device())).cpu();
+  return {static_cast<const char*>(values.const_data_ptr()), values.nbytes()};
+}
+
 }  // namespace
+
+OperandSample::OperandSample(const std::vector<at::Tensor>& operands, std::mt19937_64& random) {
+  constexpr std::size_t kElements = 256;
+  for (const at::Tensor& operand : operands) {
+    if (operand.numel() == 0) continue;
+    std::uniform_int_distribution<int64_t> below(0, operand.numel() - 1);
+    std::vector<int64_t> places(kElements);
+    for (int64_t& place : places) place = below(random);
+    std::string bytes = BytesAt(operand.detach(), places);
+    elements_.push_back({operand.detach(), std::move(places), std::move(bytes)});
+  }
+}
+
+absl::Status OperandSample::CheckUnchanged() const {
+  for (const auto& [operand, places, bytes] : elements_) {
+    if (BytesAt(operand, places) == bytes) continue;
+    return absl::DataLossError(absl::StrCat("the step changed an operand, of shape ", Shape(operand),
+                                            "; what it updates is part of its result (docs/your_family.md)"));
+  }
+  return absl::OkStatus();
+}
+
+void OperandSample::Leave(const std::vector<at::Tensor>& others) {
+  std::erase_if(elements_, [&](const Elements& one) {
+    return std::any_of(others.begin(), others.end(),
+                       [&](const at::Tensor& other) { return other.is_alias_of(one.operand); });
+  });
+}
 
 void Invalidate(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;

@@ -37,6 +37,27 @@ struct Tamper {
 // Compares each result of the case with its reference, then the whole result with its sums. Call it after one step.
 absl::Status CheckCase(const Case& built, const Tamper& tamper = {});
 
+// Some elements of operands at one moment, to see whether steps change what they should only read: the reference is
+// computed afterwards, from what they have left.
+class OperandSample {
+ public:
+  OperandSample() = default;
+  OperandSample(const std::vector<at::Tensor>& operands, std::mt19937_64& random);
+  // DataLoss with the first operand that has changed since then.
+  absl::Status CheckUnchanged() const;
+  // Forgets those that share memory with one of `others`.
+  void Leave(const std::vector<at::Tensor>& others);
+
+ private:
+  struct Elements {
+    at::Tensor operand;
+    std::vector<int64_t> places;
+    std::string bytes;
+  };
+
+  std::vector<Elements> elements_;
+};
+
 // Makes every element wrong.
 void Invalidate(const std::vector<at::Tensor>& tensors);
 

@@ -41,7 +41,7 @@ at::TensorOptions Inputs::OnDevice(at::ScalarType type) const {
 }
 
 template <typename Make>
-at::Tensor Inputs::Next(Make make) {
+at::Tensor Inputs::Next(Make make, bool is_operand) {
   at::Tensor tensor;
   if (cloning_) {
     if (next_ >= first_.size()) throw std::logic_error("a build asked for more tensors than the first one");
@@ -49,6 +49,7 @@ at::Tensor Inputs::Next(Make make) {
   } else {
     tensor = make().to(device_.torch_device());
     first_.push_back(tensor);
+    if (is_operand) operands_.push_back(tensor);
   }
   ++next_;
   bytes_ += static_cast<double>(tensor.nbytes());
@@ -93,7 +94,7 @@ at::Tensor Inputs::Randn(at::IntArrayRef shape, workload::Dtype dtype, double sc
 }
 
 at::Tensor Inputs::Empty(at::IntArrayRef shape, at::ScalarType type) {
-  return Next([&] { return at::empty(shape, OnDevice(type)).fill_(1); });
+  return Next([&] { return at::empty(shape, OnDevice(type)).fill_(1); }, /*is_operand=*/false);
 }
 
 at::Tensor Inputs::Integers(int64_t low, int64_t high, at::IntArrayRef shape) {

@@ -73,21 +73,24 @@ class Inputs {
 
   // From now on, the n-th call returns a clone of the result of the first build's n-th call.
   void StartClone();
+  // What a step of the first build reads: its random data, and what was made of that, without memory for results.
+  const std::vector<at::Tensor>& operands() const { return operands_; }
   // Bytes of one copy: all tensors returned since the last StartClone.
   double bytes() const { return bytes_; }
 
  private:
   template <typename Make>
-  at::Tensor Next(Make make);
+  at::Tensor Next(Make make, bool is_operand = true);
   at::TensorOptions OnDevice(at::ScalarType type) const;
 
   Device& device_;
   const CompileOptions compile_;
   std::shared_ptr<ranks::Group> group_;
   CompileTimes compiled_;
-  at::Generator generator_;         // on the host, for tensors that a case makes itself
-  at::Generator device_generator_;  // the same generator on a processor
-  std::vector<at::Tensor> first_;   // tensors of the first build
+  at::Generator generator_;           // on the host, for tensors that a case makes itself
+  at::Generator device_generator_;    // the same generator on a processor
+  std::vector<at::Tensor> first_;     // tensors of the first build
+  std::vector<at::Tensor> operands_;  // those that hold values from the start
   std::size_t next_ = 0;
   bool cloning_ = false;
   double bytes_ = 0;
