@@ -205,6 +205,10 @@ void Session::EndCase(Outcome& outcome, const ProcessState& before) {
     std::cerr << ProgramName() << ": " << outcome.name << " changed " << absl::StrJoin(changed, ", ")
               << " of its process; the next case has it as it was\n";
   }
+  left_threads_ = before.ThreadsAtWork() > 0;
+  if (left_threads_) {
+    std::cerr << ProgramName() << ": " << outcome.name << " left a thread that still works, beside the next cases\n";
+  }
   hardware::ReleaseFreedMemory();
   try {
     device_.AfterCase();

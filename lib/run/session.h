@@ -43,6 +43,8 @@ class Session {
   const Device& device() const { return device_; }
   const hardware::Datasheet& reference() const { return *reference_; }
   int failed() const { return failed_; }
+  // Whether the last case left a thread that works on: only another process is free of it.
+  bool left_threads() const { return left_threads_; }
 
   // Called around each case measured here: with its index and repetition before it begins, and with its outcome as soon
   // as it has ended.
@@ -75,6 +77,7 @@ class Session {
   std::vector<std::deque<Outcome>> outcomes_;                // by index in the plan; a deque keeps references valid
   std::map<std::pair<std::size_t, int>, Outcome> restored_;  // by index and repetition
   int failed_ = 0;
+  bool left_threads_ = false;
   std::function<void(std::size_t, int)> begun_;
   std::function<void(const Outcome&)> finished_;
   std::function<void(const absl::Status&)> lost_profile_;

@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 #include "lib/observe/peak_memory.h"
 #include "lib/run/built_case.h"
@@ -279,6 +281,31 @@ TEST_F(SessionTest, ACaseLeavesItsProcessAsItWas) {
   EXPECT_EQ(Run(At(family)).verdict, Verdict::kMeasured);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("changed the working folder of its process"));
   EXPECT_EQ(std::filesystem::current_path(), here);
+}
+
+TEST_F(SessionTest, AThreadThatACaseLeavesAtWorkIsNamed) {
+  std::atomic<bool> ended = false;
+  std::thread left;
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({4}), [&] {
+      if (!ended && !left.joinable()) {
+        left = std::thread([&] {
+          while (!ended) {
+          }
+        });
+      }
+      device_.fake_clock.Advance(1e-3);
+    });
+  });
+  Session session(options_, device_, {At(family)}, nullptr);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("left a thread that still works"));
+  EXPECT_TRUE(session.left_threads());
+  ended = true;
+  left.join();
+  EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
+  EXPECT_FALSE(session.left_threads());
 }
 
 TEST_F(SessionTest, AReasonHasALimit) {
