@@ -74,6 +74,7 @@ bool PoolsSpin() {
 ProcessState::ProcessState() : folder_(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), mask_(Mask()) {
   if (folder_ >= 0) fstat(folder_, &folder_facts_);
   for (int resource = 0; resource < static_cast<int>(RLIM_NLIMITS); ++resource) {
+    if (resource == static_cast<int>(RLIMIT_DATA)) continue;  // the program's own for a case, in ranks too
     Limit limit{.resource = resource, .values = {}};
     if (getrlimit(static_cast<__rlimit_resource>(resource), &limit.values) == 0) limits_.push_back(limit);
   }
