@@ -64,6 +64,12 @@ class LiveMemory {
 
 }  // namespace
 
+OperandSample SampleOfChanging(const Case& one, std::mt19937_64& random) {
+  OperandSample sample(one.changing(), random);
+  sample.Leave(WholeResult(one));
+  return sample;
+}
+
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
                                     MemorySnapshot* snapshot, bool sampled, RankTeam* team,
                                     const std::function<bool()>& interrupted) {
@@ -126,7 +132,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
       if (status.ok()) status = CheckCase(one);
       if (one.changing) {
         built.read.Leave(one.changing());
-        built.changing = OperandSample(one.changing(), random);
+        built.changing = SampleOfChanging(one, random);
       }
       if (team != nullptr) status = team->Agree(std::move(status));
       if (!status.ok()) return status;

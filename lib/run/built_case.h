@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,9 @@ struct BuiltCase {
   // The copy that a step, counted from 0, runs on.
   const Case& CopyOf(int64_t step) const { return copies[static_cast<std::size_t>(step) % copies.size()]; }
 };
+
+// Of the operands that checks change, and no step: one that is also part of the result is left out.
+OperandSample SampleOfChanging(const Case& one, std::mt19937_64& random);
 
 // Builds the case, runs a step, compares its result with the reference, and makes the copies. A case that sets its own
 // warm-up is only built, since any step would be one of those before its samples, unless it was `sampled` already.

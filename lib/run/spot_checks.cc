@@ -137,7 +137,7 @@ void SpotChecks::Restart() {
 void SpotChecks::Change(const Case& one, Amount amount, bool overwrite) {
   amount == Amount::kFew ? ExchangeFew(one.changing(), random_) : ExchangeParts(one.changing(), random_);
   if (overwrite) Invalidate(WholeResult(one));
-  left_ = OperandSample(one.changing(), random_);
+  left_ = SampleOfChanging(one, random_);
   watched_ = &one;
 }
 

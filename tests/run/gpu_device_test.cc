@@ -352,7 +352,7 @@ TEST_F(GpuDeviceTest, RoofsAreThoseOfItsStreams) {
   const RoofGauge gauge = device->Gauge(workload::CopyStream{64 << 20}.Cost(), CacheState::kCold);
   EXPECT_EQ(gauge.name, "memory");
   EXPECT_NEAR(gauge.probe(2e-3), 3.3e9, 1);
-  EXPECT_THAT(device->Gauge(workload::CopyStream{1 << 16}.Cost(), CacheState::kWarm).name, HasSubstr("256 KiB"));
+  EXPECT_THAT(device->Gauge(workload::CopyStream{1 << 16}.Cost(), CacheState::kWarm).name, HasSubstr("128 KiB"));
 }
 
 TEST_F(GpuDeviceTest, ItsStreamsMatchThoseOfTheProcessor) {

@@ -347,19 +347,19 @@ constexpr Transformer WithLayers(Transformer base, double layers) {
 }
 
 constexpr DecoderPreset kPresets[] = {
-    {"tinyllama_1b", Dense(kTinyLlama), 10000, false, 1, "TinyLlama-1.1B"},
-    {"llama3_1b", Dense(kLlama32Of1b), 500000, true, 32, "Llama-3.2-1B"},
-    {"llama2_7b", Dense(kLlama2Of7b), 10000, false, 1, "Llama-2-7B"},
-    {"llama3_8b", Dense(kLlama31Of8b), 500000, true, 8, "Llama-3.1-8B"},
-    {"mixtral_8x7b", MixtureOf8(kMixtral), 1000000, false, 1, "Mixtral-8x7B"},
-    {"mixtral_8x7b_16layers", MixtureOf8(WithLayers(kMixtral, 16)), 1000000, false, 1,
-     "gpt-fast's published cut of it"},
-    {"llama3_1b_4th", Dense(Cut(kLlama32Of1b, 0.25)), 500000, true, 32, "a quarter of Llama-3.2-1B: 4 layers", false},
-    {"llama2_7b_8th", Dense(Cut(kLlama2Of7b, 0.125)), 10000, false, 1, "an eighth of Llama-2-7B: 4 layers", false},
-    {"mixtral_8x7b_32nd", MixtureOf8(Cut(kMixtral, 1.0 / 32)), 1000000, false, 1, "a 32nd of Mixtral-8x7B: 1 layer",
+    {"tinyllama_1b", "TinyLlama-1.1B", Dense(kTinyLlama), 10000, 1, false},
+    {"llama3_1b", "Llama-3.2-1B", Dense(kLlama32Of1b), 500000, 32, true},
+    {"llama2_7b", "Llama-2-7B", Dense(kLlama2Of7b), 10000, 1, false},
+    {"llama3_8b", "Llama-3.1-8B", Dense(kLlama31Of8b), 500000, 8, true},
+    {"mixtral_8x7b", "Mixtral-8x7B", MixtureOf8(kMixtral), 1000000, 1, false},
+    {"mixtral_8x7b_16layers", "gpt-fast's published cut of it", MixtureOf8(WithLayers(kMixtral, 16)), 1000000, 1,
      false},
-    {"tiny_llama", Dense(kTiny), 10000, false, 1, "for tests", false},
-    {"tiny_mixtral", MixtureOf8(kTiny), 10000, false, 1, "for tests", false},
+    {"llama3_1b_4th", "a quarter of Llama-3.2-1B: 4 layers", Dense(Cut(kLlama32Of1b, 0.25)), 500000, 32, true, false},
+    {"llama2_7b_8th", "an eighth of Llama-2-7B: 4 layers", Dense(Cut(kLlama2Of7b, 0.125)), 10000, 1, false, false},
+    {"mixtral_8x7b_32nd", "a 32nd of Mixtral-8x7B: 1 layer", MixtureOf8(Cut(kMixtral, 1.0 / 32)), 1000000, 1, false,
+     false},
+    {"tiny_llama", "for tests", Dense(kTiny), 10000, 1, false, false},
+    {"tiny_mixtral", "for tests", MixtureOf8(kTiny), 10000, 1, false, false},
 };
 
 }  // namespace

@@ -148,11 +148,11 @@ struct StoredDecoder {
 
 struct DecoderPreset {
   std::string_view name;
+  std::string_view doc;
   Decoder shape;
   double rope_theta = 10000;
-  bool llama3_rope = false;  // Llama 3.1's stretched positions (factor 8 or 32, from 8192)
   double rope_factor = 8;
-  std::string_view doc;
+  bool llama3_rope = false;  // Llama 3.1's stretched positions (factor 8 or 32, from 8192)
   bool published = true;  // in this size
 };
 
