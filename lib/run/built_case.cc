@@ -65,6 +65,7 @@ class LiveMemory {
 }  // namespace
 
 OperandSample SampleOfChanging(const Case& one, std::mt19937_64& random) {
+  if (one.prepare) return {};
   OperandSample sample(one.changing(), random);
   sample.Leave(WholeResult(one));
   return sample;

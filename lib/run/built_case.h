@@ -36,7 +36,8 @@ struct BuiltCase {
   const Case& CopyOf(int64_t step) const { return copies[static_cast<std::size_t>(step) % copies.size()]; }
 };
 
-// Of the operands that checks change, and no step: one that is also part of the result is left out.
+// Of the operands that checks change, and no step: one that is also part of the result is left out, and all of a case
+// that prepares steps, which may bring them back.
 OperandSample SampleOfChanging(const Case& one, std::mt19937_64& random);
 
 // Builds the case, runs a step, compares its result with the reference, and makes the copies. A case that sets its own
