@@ -153,7 +153,7 @@ struct DecoderPreset {
   double rope_theta = 10000;
   double rope_factor = 8;
   bool llama3_rope = false;  // Llama 3.1's stretched positions (factor 8 or 32, from 8192)
-  bool published = true;  // in this size
+  bool published = true;     // in this size
 };
 
 // Real models with their published sizes; reduced versions, named as such, which keep the ratio of layers to
