@@ -160,9 +160,4 @@ const StreamVariant* CpuRoofMeter::BestInCache(StreamKind kind, double working_s
   return best;
 }
 
-double CpuRoofMeter::GrowWorkingSet(double bytes) {
-  memory_.Grow(bytes);
-  return MostWorkingSet();
-}
-
 }  // namespace roofbench::hardware

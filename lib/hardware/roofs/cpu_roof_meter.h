@@ -28,7 +28,6 @@ class CpuRoofMeter final : public RoofMeter {
   bool OthersRun() override;
   double LastLevelCacheBytes() const override { return facts_.LastLevelCacheBytes(); }
   double MostWorkingSet() override { return memory_.MostWorkingSet(); }
-  double GrowWorkingSet(double bytes) override;
 
  protected:
   std::vector<Candidate> StreamCandidates(StreamKind kind) override;

@@ -82,27 +82,17 @@ MemoryProbe::MemoryProbe(double last_level_cache_bytes, int threads)
 void MemoryProbe::MakeBuffers() {
   if (first_.size() > 0) return;
   // Streams cycle through both buffers.
-  MakeBuffers(std::clamp(kLapCaches * last_level_cache_bytes_ / 2, kLeastBufferBytes, kMostBufferBytes));
-}
-
-void MemoryProbe::MakeBuffers(double bytes) {
-  first_ = {};
-  second_ = {};
+  double bytes = std::clamp(kLapCaches * last_level_cache_bytes_ / 2, kLeastBufferBytes, kMostBufferBytes);
   const double available = AvailableMemoryBytes();
   if (available > 0) bytes = std::clamp(available * kMostOfMemory, kNoLessBytes, bytes);
   first_ = HugeBuffer(WholeLines(bytes), threads_);
   second_ = HugeBuffer(WholeLines(bytes), threads_);
   evicts_ = kLapCaches * last_level_cache_bytes_ > 2 * static_cast<double>(first_.size());
-  cursor_ = 0;
 }
 
 double MemoryProbe::MostWorkingSet() {
   MakeBuffers();
   return static_cast<double>(first_.size() + second_.size());
-}
-
-void MemoryProbe::Grow(double working_set_bytes) {
-  if (working_set_bytes > MostWorkingSet()) MakeBuffers(working_set_bytes / 2);
 }
 
 std::size_t MemoryProbe::OwnBytes(int threads) const {

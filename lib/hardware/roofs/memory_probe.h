@@ -32,8 +32,6 @@ class MemoryProbe {
 
   // Bytes that MeasureCache can cycle through.
   double MostWorkingSet();
-  // Makes both buffers large enough for a working set of that many bytes, as far as memory permits.
-  void Grow(double working_set_bytes);
 
   // Bytes/s for about `seconds`, every thread cycling through its own share of a working set of that many bytes in all:
   // at least four laps, of which the first three are not timed.
@@ -41,8 +39,6 @@ class MemoryProbe {
 
  private:
   void MakeBuffers();
-  // Two buffers of that many bytes, or of what is available.
-  void MakeBuffers(double bytes);
   // Bytes of one buffer that are a thread's own.
   std::size_t OwnBytes(int threads) const;
   Rates RunFromCursor(std::span<const StreamOfMix> mix, double traffic_bytes, int threads);

@@ -51,14 +51,9 @@ Warm WhatServes(const workload::Cost& cost, RoofMeter& meter) {
   if (last_level > 0 && cost.resident_bytes >= kBeyondCaches * last_level) return {};
   AwaitRest({[&meter] { return meter.OthersRun(); }});
   const TrafficMix mix = MixOf(cost);
-  double held = std::min(cost.resident_bytes, meter.MostWorkingSet());
-  double gain = GainOfCaches(mix, held, meter);
-  // CPUID of a virtual machine reports the cache of the whole host, so that large buffers are made only where smaller
-  // ones show that it is there.
-  if (held < cost.resident_bytes && gain >= kServedByCaches) {
-    held = std::min(cost.resident_bytes, meter.GrowWorkingSet(cost.resident_bytes));
-    gain = GainOfCaches(mix, held, meter);
-  }
+  // Of a larger set, this is an upper bound: buffers for all of it could take the memory that the case needs.
+  const double held = std::min(cost.resident_bytes, meter.MostWorkingSet());
+  const double gain = GainOfCaches(mix, held, meter);
   if (gain >= kServedByCaches) return {.working_set = held};
   return {.gain = std::max(gain, 1.0)};
 }

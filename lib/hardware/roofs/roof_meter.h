@@ -119,8 +119,6 @@ class RoofMeter {
   virtual double LastLevelCacheBytes() const = 0;
   // The largest working set that MeasureCache can cycle through, in bytes; 0 if there is no memory for it.
   virtual double MostWorkingSet() = 0;
-  // Makes room for `bytes` as far as memory permits, and returns MostWorkingSet.
-  virtual double GrowWorkingSet(double /*bytes*/) { return MostWorkingSet(); }
 
   // Bytes/s of this mix of traffic for about `seconds`, from memory beyond the last-level cache. 0 if nothing moves or
   // the device lacks memory for it. This and MeasureCompute calibrate an unknown roof on first use.
