@@ -35,7 +35,7 @@ def test_ties_and_zeros_as_scipy() -> None:
 def test_shift_interval_inverts_the_test() -> None:
     values = np.random.default_rng(3).normal(0.5, 1, 20)
     found = sequential.shift(values, 0.95)
-    assert found.low < found.estimate < found.high
+    assert found.low < found.value < found.high
     inside = 1e-9
     for edge, sign in ((found.low, 1), (found.high, -1)):
         assert _wilcoxon(values - (edge + sign * inside), method="exact").pvalue > 0.05
@@ -44,7 +44,7 @@ def test_shift_interval_inverts_the_test() -> None:
 
 def test_shift_of_few_values_is_unbounded() -> None:
     found = sequential.shift([1.0, 2.0, 3.0], 0.95)
-    assert found.estimate == pytest.approx(2.0)
+    assert found.value == pytest.approx(2.0)
     assert math.isinf(found.low) and math.isinf(found.high)
 
 

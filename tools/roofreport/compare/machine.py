@@ -17,9 +17,9 @@ from roofreport.io.contract import ModelStep, packaged
 from roofreport.io.reliability import IN_DOUBT, doubt, half_width
 from roofreport.io.result import HARDWARE, Case, Result, State, over_processes
 from roofreport.stats import link
-from roofreport.stats.levels import Level, find_levels
-from roofreport.stats.link import Estimate, Link
-from roofreport.stats.verdict import find_split
+from roofreport.stats.levels import Level, find_levels, medians_within
+from roofreport.stats.link import Link
+from roofreport.stats.verdict import Estimate, find_split
 
 TRAFFIC = ("read", "copy", "update", "write")
 LATENCY = "latency"
@@ -372,16 +372,11 @@ def _with_levels(threads: int, curves: Mapping[str, list[Row]]) -> MemoryLevels:
     for rows in curves.values():
         rows.sort(key=lambda row: row.size)
     known = {name: {row.size: row.rate for row in rows if not row.doubt} for name, rows in curves.items()}
-    found = find_levels(_of_one_memory(known))
-    values = [
-        {
-            name: median(inside)
-            for name, curve in known.items()
-            if (inside := [rate for size, rate in curve.items() if level.smallest <= size <= level.largest])
-        }
-        for level in found
+    levels = [
+        replace(level, values=medians_within(known, level.smallest, level.largest))
+        for level in find_levels(_of_one_memory(known))
     ]
-    return MemoryLevels(threads, curves, [replace(level, values=own) for level, own in zip(found, values, strict=True)])
+    return MemoryLevels(threads, curves, levels)
 
 
 def _of_one_memory(curves: Mapping[str, Mapping[float, float]]) -> dict[str, Mapping[float, float]]:

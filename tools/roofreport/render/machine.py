@@ -31,7 +31,7 @@ from roofreport.render import roofline
 from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, note, table, words
 from roofreport.stats.levels import Level
-from roofreport.stats.link import Estimate
+from roofreport.stats.verdict import Estimate
 from roofreport.text import shortened
 
 MOST_DOUBTS = 20  # rows that are listed

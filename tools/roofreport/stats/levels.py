@@ -98,7 +98,12 @@ def find_levels(curves: Mapping[str, Curve]) -> list[Level]:
 
 
 def _level(curves: Mapping[str, Curve], smallest: float, largest: float) -> Level:
+    return Level(smallest, largest, medians_within(curves, smallest, largest))
+
+
+def medians_within(curves: Mapping[str, Curve], smallest: float, largest: float) -> dict[str, float]:
+    """Of each curve that has points from one size to another."""
     inside = {
         name: [value for size, value in curve.items() if smallest <= size <= largest] for name, curve in curves.items()
     }
-    return Level(smallest, largest, {name: median(values) for name, values in inside.items() if values})
+    return {name: median(values) for name, values in inside.items() if values}

@@ -6,16 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from roofreport.stats.verdict import Estimate
 
 FEWEST_SIZES = 3  # two parameters, and something to judge them by
 _CONFIDENCE = 0.95
-
-
-class Estimate(NamedTuple):
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

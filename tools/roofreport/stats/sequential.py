@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import NormalDist, median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +22,13 @@ from scipy import stats
 from scipy.stats import false_discovery_control
 
 from roofreport.io.contract import TIME, Metric
-from roofreport.stats.verdict import Judgment, Verdict, relative
+from roofreport.stats.verdict import Estimate, Judgment, Verdict, relative
 
 # Its stubs know some of its arguments for some of its overloads.
 _wilcoxon: Any = stats.wilcoxon
 
 # Up to here the distribution of the statistic is enumerated, above it is normal to three digits.
 EXACT_UP_TO = 60
-
-
-class Shift(NamedTuple):
-    """A location with its confidence interval."""
-
-    estimate: float
-    low: float
-    high: float
 
 
 @lru_cache(maxsize=EXACT_UP_TO)
@@ -74,19 +66,19 @@ def _walsh_rank(n: int, confidence: float) -> int:
     return max(0, math.floor(mean + NormalDist().inv_cdf(tail) * deviation))
 
 
-def shift(differences: Sequence[float] | NDArray[np.float64], confidence: float) -> Shift:
+def shift(differences: Sequence[float] | NDArray[np.float64], confidence: float) -> Estimate:
     """The median of the Walsh averages. With too few values for the confidence, the interval is unbounded."""
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if n == 0:
-        return Shift(math.nan, -math.inf, math.inf)
+        return Estimate(math.nan, -math.inf, math.inf)
     rows, columns = np.triu_indices(n)
     walsh = np.sort((values[rows] + values[columns]) / 2)
     estimate = float(np.median(walsh))
     cut = _walsh_rank(n, confidence)
     if cut == 0:
-        return Shift(estimate, -math.inf, math.inf)
-    return Shift(estimate, float(walsh[cut - 1]), float(walsh[len(walsh) - cut]))
+        return Estimate(estimate, -math.inf, math.inf)
+    return Estimate(estimate, float(walsh[cut - 1]), float(walsh[len(walsh) - cut]))
 
 
 def spending_weights(fractions: Sequence[float], power: float) -> list[float]:
@@ -166,12 +158,12 @@ class Trial:
         found = shift(self.differences(), CONFIDENCE)
         medians = math.exp(median(self.base)), math.exp(median(self.new))
         if self.verdict is None and self.doubt:
-            effect = relative(found.estimate)
+            effect = relative(found.value)
             return Judgment(self.name, verdict, effect, base=medians[0], new=medians[1], note=self.doubt)
         return Judgment(
             self.name,
             verdict,
-            relative(found.estimate),
+            relative(found.value),
             relative(found.low),
             relative(found.high),
             *medians,
@@ -193,8 +185,8 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
         if trial.verdict is not None or trial.doubt:
             continue
         effect = shift(trial.differences(), CONFIDENCE)
-        if p <= ALPHA and q <= FALSE_DISCOVERY and abs(effect.estimate) >= trial.floor():
-            trial.verdict = Verdict.SLOWER if trial.metric.worse(effect.estimate) else Verdict.FASTER
+        if p <= ALPHA and q <= FALSE_DISCOVERY and abs(effect.value) >= trial.floor():
+            trial.verdict = Verdict.SLOWER if trial.metric.worse(effect.value) else Verdict.FASTER
         elif max(-effect.low, effect.high) <= math.log1p(EQUIVALENCE):
             trial.verdict = Verdict.SAME
 

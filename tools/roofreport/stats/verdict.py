@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from roofreport import units
 
@@ -25,6 +26,14 @@ class Verdict(Enum):
 
 # Those that make a command exit with 1.
 ALARMS = frozenset({Verdict.SLOWER, Verdict.FAILED})
+
+
+class Estimate(NamedTuple):
+    """A figure with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
