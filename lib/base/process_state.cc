@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <strings.h>
 #include <unistd.h>
 
 #if defined(__SSE__)
@@ -11,12 +10,6 @@
 #endif
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-#include <thread>
 
 namespace roofbench {
 namespace {
@@ -44,31 +37,6 @@ bool IsSame(const sigset_t& a, const sigset_t& b) {
   return true;
 }
 
-constexpr char kTasks[] = "/proc/self/task";
-
-std::set<std::string> Threads() {
-  std::set<std::string> threads;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(kTasks, error)) threads.insert(entry.path().filename());
-  return threads;
-}
-
-// Whether it runs or waits for a processor: on a busy machine, its processor time alone does not tell.
-bool IsAtWork(const std::string& thread) {
-  std::ifstream file(std::filesystem::path(kTasks) / thread / "stat");
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && text.compare(name_end, 3, ") R") == 0;
-}
-
-// Whether the threads of OpenMP are told to spin for longer than by default.
-bool PoolsSpin() {
-  const char* const policy = std::getenv("OMP_WAIT_POLICY");
-  if (policy != nullptr) return strcasecmp(policy, "active") == 0;
-  return std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("KMP_BLOCKTIME") != nullptr;
-}
-
 }  // namespace
 
 ProcessState::ProcessState() : folder_(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), mask_(Mask()) {
@@ -78,7 +46,6 @@ ProcessState::ProcessState() : folder_(open(".", O_RDONLY | O_DIRECTORY | O_CLOE
     Limit limit{.resource = resource, .values = {}};
     if (getrlimit(static_cast<__rlimit_resource>(resource), &limit.values) == 0) limits_.push_back(limit);
   }
-  threads_ = Threads();
   pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     Handler handler{.signal = signal, .action = {}};
@@ -135,18 +102,6 @@ std::vector<std::string> ProcessState::Restore() const {
     changed.emplace_back("the rounding or the denormals of arithmetic");
   }
   return changed;
-}
-
-std::size_t ProcessState::ThreadsAtWork() const {
-  constexpr int kLooks = 100;
-  if (PoolsSpin()) return 0;
-  std::set<std::string> started = Threads();
-  std::erase_if(started, [&](const std::string& thread) { return threads_.contains(thread); });
-  for (int look = 0; look < kLooks && !started.empty(); ++look) {
-    if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    std::erase_if(started, [](const std::string& thread) { return !IsAtWork(thread); });
-  }
-  return started.size();
 }
 
 }  // namespace roofbench

@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 
 #include <csignal>
-#include <cstddef>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -26,11 +24,6 @@ class ProcessState {
   // Brings back what has changed, and names it: "the working folder".
   std::vector<std::string> Restore() const;
 
-  // How many threads that were started since then work on, which cannot be taken back. Pools spin for a moment after
-  // their work: where there are such threads, it waits up to half a second for them. 0 where OpenMP is told to spin
-  // longer, by OMP_WAIT_POLICY, GOMP_SPINCOUNT or KMP_BLOCKTIME.
-  std::size_t ThreadsAtWork() const;
-
  private:
   struct Limit {
     int resource;
@@ -45,7 +38,6 @@ class ProcessState {
   struct stat folder_facts_ {};
   mode_t mask_ = 0;
   std::vector<Limit> limits_;
-  std::set<std::string> threads_;  // by number
   sigset_t blocked_{};
   std::vector<Handler> handlers_;
   unsigned modes_ = 0;  // of rounding and denormals

@@ -25,21 +25,13 @@ constexpr double kContext = 128;
 
 // {"flops": {"bf16": …}, "bytes": {"read": …}}, without what is zero.
 Json SumOf(const Cost& cost) {
-  workload::Traffic sum;
-  for (const workload::Operation& operation : cost.operations) {
-    const workload::Traffic one = workload::TrafficOf(operation);
-    sum.read += operation.repeat * one.read;
-    sum.copy += operation.repeat * one.copy;
-    sum.update += operation.repeat * one.update;
-    sum.write += operation.repeat * one.write;
-  }
   Json flops = Json::object();
   Json bytes = Json::object();
   const auto add = [](Json& to, std::string_view name, double amount) {
     if (amount > 0) to[std::string(name)] = static_cast<int64_t>(std::llround(amount));
   };
   for (const Dtype dtype : workload::kDtypes) add(flops, workload::Name(dtype), cost.Flops(dtype));
-  for (const auto& [kind, amount] : sum.ByKind()) add(bytes, kind, amount);
+  for (const auto& [kind, amount] : workload::TrafficOf(cost).ByKind()) add(bytes, kind, amount);
   return {{"flops", std::move(flops)}, {"bytes", std::move(bytes)}};
 }
 

@@ -16,6 +16,7 @@
 #include "lib/base/process_state.h"
 #include "lib/base/text.h"
 #include "lib/hardware/process_memory.h"
+#include "lib/hardware/threads.h"
 #include "lib/results/counters.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
@@ -200,12 +201,17 @@ void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
   if (outcome.verdict == Verdict::kSkipped) outcome.reason += admission_.MemoryNote(outcome.cost);
 }
 
-void Session::EndCase(Outcome& outcome, const ProcessState& before) {
-  if (const std::vector<std::string> changed = before.Restore(); !changed.empty()) {
+struct Session::BeforeCase {
+  ProcessState state;
+  hardware::StartedThreads threads;
+};
+
+void Session::EndCase(Outcome& outcome, const BeforeCase& before) {
+  if (const std::vector<std::string> changed = before.state.Restore(); !changed.empty()) {
     std::cerr << ProgramName() << ": " << outcome.name << " changed " << absl::StrJoin(changed, ", ")
               << " of its process; the next case has it as it was\n";
   }
-  left_threads_ = before.ThreadsAtWork() > 0;
+  left_threads_ = before.threads.AtWork() > 0;
   if (left_threads_) {
     std::cerr << ProgramName() << ": " << outcome.name << " left a thread that still works, beside the next cases\n";
   }
@@ -224,7 +230,7 @@ void Session::Follow(RankTeam& team) {
   while (const std::optional<std::size_t> index = team.NextCase()) {
     const PlannedCase& planned = plan_.at(*index);
     Outcome outcome{.name = planned.name, .cost = planned.family->CostOf(planned.point)};
-    const ProcessState before;
+    const BeforeCase before;
     OperandCache::Enter(planned.family->name());
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
     // Rank 0 reports what all agree on.
@@ -245,7 +251,7 @@ const Outcome& Session::Run(std::size_t index) {
   }
   Outcome outcome{.name = planned.name, .axes = AxesOf(planned.point), .repetition = repetition};
   if (begun_) begun_(index, repetition);
-  const ProcessState before;
+  const BeforeCase before;
   RunHere(planned, outcome);
   EndCase(outcome, before);
   const Outcome& kept = Add(index, std::move(outcome));

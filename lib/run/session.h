@@ -17,8 +17,6 @@
 
 namespace roofbench {
 
-class ProcessState;
-
 class Session {
  public:
   // `interrupted` is polled between samples and between cases. Without `teams`, cases of several ranks are skipped.
@@ -63,9 +61,11 @@ class Session {
   // Builds, checks and samples, in step with the ranks of `team`; fills `outcome`.
   absl::Status MeasureWith(RankTeam* team, const PlannedCase& planned, Outcome& outcome);
   void ReportLost(const absl::Status& profiled);
+  // The process, before a case.
+  struct BeforeCase;
   // Brings back what the case has changed of its process, and lets the device recover, which may reveal asynchronous
   // errors.
-  void EndCase(Outcome& outcome, const ProcessState& before);
+  void EndCase(Outcome& outcome, const BeforeCase& before);
 
   const RunOptions& options_;
   Device& device_;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
 #include "lib/suite/check.h"
+#include "lib/timing/exchanges.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -58,11 +59,12 @@ int64_t Below(int64_t count, std::mt19937_64& random) {
 }
 
 // Exchanges two pieces of each row.
-void Exchange(at::Tensor rows, int64_t first, int64_t second, int64_t length) {
+void Exchange(const at::Tensor& rows, int64_t length, std::mt19937_64& random) {
+  const timing::Places places = timing::DrawPlaces(rows.size(-1), length, random);
   const int64_t row_bytes = rows.size(0) > 0 ? static_cast<int64_t>(rows.nbytes()) / rows.size(0) : 0;
   for (const at::Tensor& block : rows.split(std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, row_bytes)))) {
-    at::Tensor one = block.narrow(-1, first, length);
-    at::Tensor other = block.narrow(-1, second, length);
+    at::Tensor one = block.narrow(-1, places.one, length);
+    at::Tensor other = block.narrow(-1, places.other, length);
     const at::Tensor kept = one.clone();
     one.copy_(other);
     other.copy_(kept);
@@ -76,24 +78,15 @@ void ExchangeParts(const std::vector<at::Tensor>& tensors, std::mt19937_64& rand
     const bool in_rows = tensor.dim() == 1 && tensor.is_contiguous() && tensor.numel() % kRow == 0;
     const at::Tensor rows = in_rows ? tensor.view({-1, kRow}) : tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
     if (rows.size(-1) < 2) continue;
-    const int64_t length = std::max<int64_t>(1, rows.size(-1) / kExchanged / 2);
-    const int64_t first = Below(rows.size(-1) - 2 * length + 1, random);
-    const int64_t second = first + length + Below(rows.size(-1) - first - 2 * length + 1, random);
-    Exchange(rows, first, second, length);
+    Exchange(rows, std::max<int64_t>(1, rows.size(-1) / kExchanged / 2), random);
   }
 }
 
-// Exchanges two pieces of a thousandth each: a step that knows its operands by some elements, or by their sum, most
-// often finds those as they were.
 void ExchangeFew(const std::vector<at::Tensor>& tensors, std::mt19937_64& random) {
-  constexpr int64_t kPart = 1024;
   const at::NoGradGuard no_grad;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() < 2 || !tensor.is_contiguous()) continue;
-    const int64_t length = std::max<int64_t>(1, tensor.numel() / kPart);
-    const int64_t first = Below(tensor.numel() - 2 * length + 1, random);
-    const int64_t second = first + length + Below(tensor.numel() - first - 2 * length + 1, random);
-    Exchange(tensor.view({1, -1}), first, second, length);
+    Exchange(tensor.view({1, -1}), timing::FewOf(tensor.numel()), random);
   }
 }
 

@@ -7,17 +7,22 @@
 namespace roofbench::timing {
 namespace {
 
-// Of an operand, in each of the two pieces: enough for a product or a row's sum to change by more than rounding.
-constexpr int64_t kPart = 1024;
+int64_t Below(int64_t count, std::mt19937_64& random) {
+  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
+}
 
 }  // namespace
+
+Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random) {
+  const int64_t one = Below(count - 2 * length + 1, random);
+  return {one, one + length + Below(count - one - 2 * length + 1, random)};
+}
 
 Exchanges::Exchanges(std::vector<Operand> operands) : operands_(std::move(operands)), random_(std::random_device()()) {}
 
 Exchanges::Pair Exchanges::Drawn(int64_t operand, int64_t length) {
-  const int64_t count = operands_[static_cast<std::size_t>(operand)].count;
-  const int64_t one = Below(count - 2 * length + 1);
-  return {operand, one, one + length + Below(count - one - 2 * length + 1), length};
+  const Places places = DrawPlaces(operands_[static_cast<std::size_t>(operand)].count, length, random_);
+  return {operand, places.one, places.other, length};
 }
 
 void Exchanges::Make(const Pair& pair) {
@@ -31,10 +36,10 @@ void Exchanges::Begin(int64_t steps) {
   const auto operands = static_cast<int64_t>(operands_.size());
   if (operands == 0) return;
   for (int64_t i = 0; i < operands; ++i) {
-    pairs_.push_back(Drawn(i, std::max<int64_t>(1, operands_[static_cast<std::size_t>(i)].count / kPart)));
+    pairs_.push_back(Drawn(i, FewOf(operands_[static_cast<std::size_t>(i)].count)));
     Next();
   }
-  for (int64_t step = 0; steps > 1 && step < steps; ++step) pairs_.push_back(Drawn(Below(operands), 1));
+  for (int64_t step = 0; steps > 1 && step < steps; ++step) pairs_.push_back(Drawn(Below(operands, random_), 1));
 }
 
 void Exchanges::TakeBack() {
@@ -44,7 +49,7 @@ void Exchanges::TakeBack() {
 
 bool Exchanges::IsLookDue() {
   if (samples_++ < next_look_) return false;
-  next_look_ = samples_ + 1 + Below(samples_);
+  next_look_ = samples_ + 1 + Below(samples_, random_);
   return true;
 }
 

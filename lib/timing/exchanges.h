@@ -5,12 +5,24 @@
 // sort, or a function of sparse values, takes as long as before; and they stay where they are in the caches.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>
 
 namespace roofbench::timing {
+
+// Where two pieces of that length begin among `count` elements, which are at least twice as many.
+struct Places {
+  int64_t one = 0;
+  int64_t other = 0;
+};
+Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random);
+
+// The length of pieces that are a thousandth of `count` elements: enough for a product or a row's sum to change by more
+// than rounding, and so few that a step that knows its operands by some elements most often finds those as they were.
+constexpr int64_t FewOf(int64_t count) { return std::max<int64_t>(1, count / 1024); }
 
 class Exchanges {
  public:
@@ -44,7 +56,6 @@ class Exchanges {
   bool IsLookDue();
 
  private:
-  int64_t Below(int64_t count) { return std::uniform_int_distribution<int64_t>(0, count - 1)(random_); }
   Pair Drawn(int64_t operand, int64_t length);
   void Make(const Pair& pair);
 

@@ -69,6 +69,18 @@ Traffic TrafficOf(const Operation& operation) {
           .write = operation.bytes_written - copied};
 }
 
+Traffic TrafficOf(const Cost& cost) {
+  Traffic sum;
+  for (const Operation& operation : cost.operations) {
+    const Traffic one = TrafficOf(operation);
+    sum.read += operation.repeat * one.read;
+    sum.copy += operation.repeat * one.copy;
+    sum.update += operation.repeat * one.update;
+    sum.write += operation.repeat * one.write;
+  }
+  return sum;
+}
+
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks) {
   double link = 0;
   if (!AddTime(cost.bus_bytes, peaks.link, link)) return std::nullopt;

@@ -57,8 +57,9 @@ struct Traffic {
   }
 };
 
-// That of one occurrence.
+// That of one occurrence, and of all operations, each as often as it repeats.
 Traffic TrafficOf(const Operation& operation);
+Traffic TrafficOf(const Cost& cost);
 
 // Lower bound in seconds under `peaks`: the sum over operations of max(compute time, memory time). Compute time is the
 // sum over precisions of flops/peak, memory time that over kinds of traffic. Traffic between ranks takes the `link`

@@ -5,12 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <thread>
 
 namespace roofbench {
 namespace {
@@ -82,49 +79,6 @@ INSTANTIATE_TEST_SUITE_P(Each, ProcessStateTest,
                                          Change{"the rounding or the denormals of arithmetic",
                                                 [] { fesetround(FE_UPWARD); },
                                                 [] { return fegetround() == FE_UPWARD; }}));
-
-class ThreadsAtWork : public testing::Test {
- protected:
-  ThreadsAtWork() {
-    for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}) unsetenv(name);
-  }
-  ~ThreadsAtWork() override {
-    ended_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void Start(bool works) {
-    thread_ = std::thread([this, works] {
-      runs_ = true;
-      while (!ended_) {
-        if (!works) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    });
-    while (!runs_) std::this_thread::yield();
-  }
-
- private:
-  std::atomic<bool> runs_ = false;
-  std::atomic<bool> ended_ = false;
-  std::thread thread_;
-};
-
-TEST_F(ThreadsAtWork, AreThoseThatWereStarted) {
-  const ProcessState before;
-  EXPECT_EQ(before.ThreadsAtWork(), 0);
-  Start(/*works=*/true);
-  EXPECT_EQ(before.ThreadsAtWork(), 1);
-  EXPECT_EQ(ProcessState().ThreadsAtWork(), 0) << "of an earlier case";
-  setenv("OMP_WAIT_POLICY", "active", 1);
-  EXPECT_EQ(before.ThreadsAtWork(), 0) << "it may be a pool that is told to spin";
-  unsetenv("OMP_WAIT_POLICY");
-}
-
-TEST_F(ThreadsAtWork, AreNoneThatWait) {
-  const ProcessState before;
-  Start(/*works=*/false);
-  EXPECT_EQ(before.ThreadsAtWork(), 0);
-}
 
 }  // namespace
 }  // namespace roofbench

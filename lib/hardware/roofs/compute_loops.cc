@@ -29,8 +29,8 @@ using VectorOperands = ComputeOperands<kMaxPairs * kMaxVectorBytes, kMaxSums * k
 
 // Defines `Function(iterations, factors)`: kSums vectors of type Sum, each of which meets kPairs pairs of vectors of
 // type Operand in an iteration, by the expression MultiplyAdd of s, x and y. A macro, because neither a target
-// attribute nor an intrinsic of that target can be a template's parameter. NOLINTBEGIN(bugprone-macro-parentheses):
-// types and attributes take none
+// attribute nor an intrinsic of that target can be a template's parameter.
+// NOLINTBEGIN(bugprone-macro-parentheses): types and attributes take none
 #define ROOFBENCH_DEFINE_LOOP(Function, kTarget, kSums, kPairs, Sum, Lane, Operand, kElement, MultiplyAdd) \
   kTarget double Function(int64_t iterations, Factors factors) {                                           \
     const VectorOperands& operands = OperandsOf<VectorOperands, kElement>(factors);                        \

@@ -5,15 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
-#include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "lib/hardware/system_tree.h"
+#include "lib/hardware/threads.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -28,17 +24,9 @@ constexpr double kLongest = 0.1;
 void SleepSeconds(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 bool OthersRun(std::span<const pid_t> known) {
-  const SystemTree tree("/");
-  std::error_code error;
-  for (std::filesystem::directory_iterator task("/proc/self/task", error), end; !error && task != end;
-       task.increment(error)) {
-    const std::string id = task->path().filename();
-    const pid_t thread = std::atoi(id.c_str());
-    if (thread == gettid() || std::ranges::find(known, thread) != known.end()) continue;
-    const std::optional<std::string> state = ValueOf(tree.Text("/proc/self/task/" + id + "/status"), "State");
-    if (state && state->starts_with('R')) return true;
-  }
-  return false;
+  return std::ranges::any_of(Threads(), [&](pid_t thread) {
+    return thread != gettid() && std::ranges::find(known, thread) == known.end() && IsAtWork(thread);
+  });
 }
 
 bool AwaitRest(const Watched& watched) {

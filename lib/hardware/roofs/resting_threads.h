@@ -14,8 +14,7 @@ namespace roofbench::hardware {
 
 void SleepSeconds(double seconds);
 
-// Whether a thread of this process runs or wants to, other than the calling one and `known`. Processor time would tell
-// too late: the kernel books that of other threads at its ticks.
+// Whether a thread of this process works, other than the calling one and `known`.
 bool OthersRun(std::span<const pid_t> known = {});
 
 // What the wait looks at.

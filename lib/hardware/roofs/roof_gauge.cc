@@ -35,7 +35,7 @@ struct Warm {
 
 // How much faster streams through this working set are than those through memory. In turns, because the speed of memory
 // changes within minutes. 0 where nothing moves or nothing can be measured.
-double GainOfCaches(const TrafficMix& mix, double working_set, RoofMeter& meter) {
+double GainOfCaches(const workload::Traffic& mix, double working_set, RoofMeter& meter) {
   std::vector<double> gains;
   for (int i = 0; i < kGainPairs; ++i) {
     const double cached = meter.MeasureCache(mix, working_set, kSettledSeconds);
@@ -50,7 +50,7 @@ Warm WhatServes(const workload::Cost& cost, RoofMeter& meter) {
   if (cost.resident_bytes <= 0) return {};
   if (last_level > 0 && cost.resident_bytes >= kBeyondCaches * last_level) return {};
   AwaitRest({[&meter] { return meter.OthersRun(); }});
-  const TrafficMix mix = MixOf(cost);
+  const workload::Traffic mix = workload::TrafficOf(cost);
   // Of a larger set, this is an upper bound: buffers for all of it could take the memory that the case needs.
   const double held = std::min(cost.resident_bytes, meter.MostWorkingSet());
   const double gain = GainOfCaches(mix, held, meter);
@@ -66,10 +66,10 @@ workload::Peaks RoofGauges::CachePeaks(double working_set, const workload::Cost&
   for (const StreamKind kind : kStreamKinds) {
     double& rate = Rate(known, kind);
     if (rate > 0 || !needs.streams[Index(kind)]) continue;
-    const TrafficMix mix = {.read = kind == StreamKind::kRead ? 1.0 : 0,
-                            .copy = kind == StreamKind::kCopy ? 1.0 : 0,
-                            .update = kind == StreamKind::kUpdate ? 1.0 : 0,
-                            .write = kind == StreamKind::kWrite ? 1.0 : 0};
+    const workload::Traffic mix = {.read = kind == StreamKind::kRead ? 1.0 : 0,
+                                   .copy = kind == StreamKind::kCopy ? 1.0 : 0,
+                                   .update = kind == StreamKind::kUpdate ? 1.0 : 0,
+                                   .write = kind == StreamKind::kWrite ? 1.0 : 0};
     for (int i = 0; i < 3; ++i) rate = std::max(rate, meter.MeasureCache(mix, working_set, kCacheSeconds));
   }
   workload::Peaks peaks = known;
@@ -105,7 +105,7 @@ RoofGauge RoofGauges::Found(const workload::Cost& cost, CacheState cache, RoofMe
   const std::optional<double> seconds = workload::MemorySeconds(cost, gauge.peaks);
   if (!seconds) return gauge;
   gauge.calibrated_rate = cost.Bytes() / *seconds;
-  gauge.probe = [&meter, mix = MixOf(cost), warm](double probe_seconds) {
+  gauge.probe = [&meter, mix = workload::TrafficOf(cost), warm](double probe_seconds) {
     return warm.working_set > 0 ? meter.MeasureCache(mix, warm.working_set, probe_seconds)
                                 : warm.gain * meter.MeasureMemory(mix, probe_seconds);
   };

@@ -29,7 +29,8 @@ constexpr int kRounds = 9;
 constexpr double kReached = 0.75;  // quantile
 constexpr double kEnd = 0.1;       // the quantiles of RateRange
 
-StreamShares Traffic(const TrafficMix& mix) { return {mix.read, mix.copy, mix.update, mix.write}; }
+// By Index(StreamKind).
+StreamShares ByStream(const workload::Traffic& mix) { return {mix.read, mix.copy, mix.update, mix.write}; }
 
 RoofNeeds Without(RoofNeeds needs, const RoofNeeds& other) {
   needs.streams &= ~other.streams;
@@ -52,20 +53,8 @@ bool Has(const RoofNeeds& needs, std::string_view roof) {
 
 }  // namespace
 
-TrafficMix MixOf(const workload::Cost& cost) {
-  TrafficMix mix;
-  for (const workload::Operation& operation : cost.operations) {
-    const double copied = std::min(operation.bytes_read, operation.bytes_written);
-    mix.read += operation.repeat * (operation.bytes_read - copied);
-    mix.write += operation.repeat * (operation.bytes_written - copied);
-    mix.copy += operation.repeat * 2 * copied;
-    mix.update += operation.repeat * 2 * operation.bytes_updated;
-  }
-  return mix;
-}
-
-StreamShares SharesOf(const TrafficMix& mix) {
-  StreamShares shares = Traffic(mix);
+StreamShares SharesOf(const workload::Traffic& mix) {
+  StreamShares shares = ByStream(mix);
   const double total = mix.read + mix.copy + mix.update + mix.write;
   double counted = 0;
   for (double& share : shares) {
@@ -91,7 +80,7 @@ RoofNeeds& RoofNeeds::operator|=(const RoofNeeds& other) {
 // Includes every stream that moves anything, however little: the time that a roof allows counts them all.
 RoofNeeds NeedsOf(const workload::Cost& cost) {
   RoofNeeds needs;
-  const StreamShares traffic = Traffic(MixOf(cost));
+  const StreamShares traffic = ByStream(workload::TrafficOf(cost));
   for (std::size_t i = 0; i < traffic.size(); ++i) needs.streams[i] = traffic[i] > 0;
   for (const Dtype dtype : workload::kDtypes) needs.dtypes[workload::Index(dtype)] = cost.Flops(dtype) > 0;
   return needs;
@@ -250,7 +239,7 @@ void RoofMeter::Take(const RoofNeeds& needs, const std::vector<Candidate>& candi
   }
 }
 
-double RoofMeter::MeasureMemory(const TrafficMix& mix, double seconds) {
+double RoofMeter::MeasureMemory(const workload::Traffic& mix, double seconds) {
   const StreamShares shares = SharesOf(mix);
   if (MovesNothing(shares)) return 0;
   RoofNeeds needs;
@@ -259,7 +248,7 @@ double RoofMeter::MeasureMemory(const TrafficMix& mix, double seconds) {
   return MeasureStreams(shares, seconds).wall;
 }
 
-double RoofMeter::MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds) {
+double RoofMeter::MeasureCache(const workload::Traffic& mix, double working_set_bytes, double seconds) {
   const StreamShares shares = SharesOf(mix);
   if (working_set_bytes <= 0 || MovesNothing(shares)) return 0;
   return MeasureStreamsInCache(shares, working_set_bytes, seconds);

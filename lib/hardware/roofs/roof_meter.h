@@ -21,21 +21,10 @@
 
 namespace roofbench::hardware {
 
-// Bytes of traffic by kind (both directions for copy and update), in any common scale.
-struct TrafficMix {
-  double read = 0;
-  double copy = 0;
-  double update = 0;
-  double write = 0;
-};
-
-// As in RoofSeconds: in each operation, every written byte pairs with a read one.
-TrafficMix MixOf(const workload::Cost& cost);
-
 // The share of each stream in a mix, by Index(StreamKind): negligible streams are left out, and the others add up to 1.
 // All zeros where nothing moves.
 using StreamShares = std::array<double, kStreamKinds.size()>;
-StreamShares SharesOf(const TrafficMix& mix);
+StreamShares SharesOf(const workload::Traffic& mix);
 bool MovesNothing(const StreamShares& shares);
 
 // The bandwidth of a stream among the peaks.
@@ -122,9 +111,9 @@ class RoofMeter {
 
   // Bytes/s of this mix of traffic for about `seconds`, from memory beyond the last-level cache. 0 if nothing moves or
   // the device lacks memory for it. This and MeasureCompute calibrate an unknown roof on first use.
-  double MeasureMemory(const TrafficMix& mix, double seconds);
+  double MeasureMemory(const workload::Traffic& mix, double seconds);
   // The same, cycling through a working set of that many bytes.
-  double MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds);
+  double MeasureCache(const workload::Traffic& mix, double working_set_bytes, double seconds);
   // FLOP/s of a precision for about `seconds`; 0 if it has none.
   double MeasureCompute(workload::Dtype dtype, double seconds);
 

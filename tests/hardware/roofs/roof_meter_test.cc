@@ -14,12 +14,12 @@ namespace {
 using testing::DoubleEq;
 using testing::ElementsAre;
 
-TEST(MixOf, PairsReadsAndWritesWithinAnOperation) {
+TEST(TrafficOf, PairsReadsAndWritesWithinAnOperation) {
   workload::Cost cost;
   cost.operations = {{.bytes_read = 10, .bytes_written = 4, .repeat = 2},
                      {.bytes_read = 1, .bytes_written = 6},
                      {.bytes_read = 3, .bytes_updated = 7}};
-  const TrafficMix mix = MixOf(cost);
+  const workload::Traffic mix = workload::TrafficOf(cost);
   EXPECT_DOUBLE_EQ(mix.copy, 2 * 2 * 4 + 2 * 1);
   EXPECT_DOUBLE_EQ(mix.read, 2 * 6 + 3);
   EXPECT_DOUBLE_EQ(mix.write, 5);
