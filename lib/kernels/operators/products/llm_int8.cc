@@ -197,8 +197,8 @@ namespace {
 constexpr int64_t kManyRows = 16;
 // Rows of x whose products with a panel stay in a first-level cache until they are dequantized.
 constexpr int64_t kRowsAtOnce = 96;
-// By tiles: whole panels, and as many as meet a slab of the weight at a time.
-constexpr int64_t kTileRowsAtOnce = TileBlocks::kMostPanels * kPanelRows;
+// By tiles: whole panels, whose products with a block of the weight stay in an L2.
+constexpr int64_t kTileRowsAtOnce = 4 * kPanelRows;
 HWY_EXPORT(Variant);
 ROOFBENCH_HIGHWAY_DISPATCHES(Dequantize, Int8Dequantized)
 

@@ -1,28 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/operators/products/tile_product.h"
 
+#include <type_traits>
+
 #include "lib/kernels/simd/avx512.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
 namespace {
 
-using StoreRow = void (*)(const float* sums, Bf16* y);
+// y[row · stride + column] is the sum of a row and a column, as T.
+template <typename T, typename Sum>
+T Element(Sum sum) {
+  if constexpr (std::is_same_v<Sum, T>) {
+    return sum;
+  } else {
+    return ToBf16(sum);
+  }
+}
 
-void StorePortably(const float* sums, Bf16* y) { std::transform(sums, sums + kTileColumns, y, ToBf16); }
+void StorePortably(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride) {
+  for (int64_t row = 0; row < rows; ++row, y += stride) {
+    for (int64_t column = 0; column < columns; ++column) y[column] = ToBf16(sums[PanelSum(row, column)]);
+  }
+}
+
+template <typename Sum, typename Y>
+void StoreTurnedPortably(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride) {
+  for (int64_t column = 0; column < columns; ++column, y += stride) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto added = static_cast<Sum>(bias == nullptr ? 0 : ToFloat(bias[row]));
+      y[row] = Element<Y>(sums[PanelSum(row, column)] + added);
+    }
+  }
+}
 
 #if ROOFBENCH_X86
-ROOFBENCH_TARGET_AVX512_BF16 void StoreByAvx512(const float* sums, Bf16* y) {
-  const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(sums));
-  std::memcpy(y, &rounded, sizeof(rounded));
+ROOFBENCH_TARGET_AVX512_BF16 void StoreByAvx512(const float* sums, int64_t rows, int64_t columns, Bf16* y,
+                                                int64_t stride) {
+  for (int64_t row = 0; row < rows; ++row, y += stride) {
+    const float* const from = sums + PanelSum(row, 0);
+    const avx512::Floats<Bf16> whole = {{_mm512_loadu_ps(from), _mm512_loadu_ps(from + kTileRows * kTileColumns)}};
+    avx512::StoreFirst(y, columns, avx512::Pack(whole));
+  }
+}
+
+// A row of y begins here: 16 of its elements.
+ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 bias, __mmask16 mask, float* y) {
+  _mm512_mask_storeu_ps(y, mask, _mm512_add_ps(_mm512_castsi512_ps(sums), bias));
+}
+ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 bias, __mmask16 mask, Bf16* y) {
+  const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_add_ps(_mm512_castsi512_ps(sums), bias));
+  _mm256_mask_storeu_epi16(y, mask, reinterpret_cast<__m256i>(rounded));
+}
+ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 /*bias*/, __mmask16 mask, int32_t* y) {
+  _mm512_mask_storeu_epi32(y, mask, sums);
+}
+
+template <typename Sum, typename Y>
+ROOFBENCH_TARGET_AVX512_BF16 void StoreTurnedByAvx512(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias,
+                                                      Y* y, int64_t stride) {
+  for (int64_t row = 0; row < rows; row += kTileRows) {
+    const __mmask16 mask = avx512::Mask16(rows - row);
+    const __m512 added = bias == nullptr ? _mm512_setzero_ps()
+                                         : avx512::Widen(_mm512_castsi512_si256(avx512::LoadFirst(
+                                               bias + row, std::min<int64_t>(kTileRows, rows - row))));
+    for (int64_t column = 0; column < columns; column += kTileColumns) {
+      __m512i turned[kTileRows];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kTileRows; ++i) turned[i] = _mm512_loadu_si512(sums + PanelSum(row + i, column));
+      avx512::Transpose(turned);
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kTileColumns; ++i) {
+        if (column + i < columns) StoreSums(turned[i], added, mask, y + (column + i) * stride + row);
+      }
+    }
+  }
 }
 #endif
 
-constexpr IsaVariant<StoreRow> kStores[] = {
+using Store = void (*)(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride);
+constexpr IsaVariant<Store> kStores[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, StoreByAvx512},
 #endif
     {0, StorePortably},
+};
+
+template <typename Sum, typename Y>
+using StoreTurned = void (*)(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride);
+template <typename Sum, typename Y>
+constexpr IsaVariant<StoreTurned<Sum, Y>> kTurnedStores[] = {
+#if ROOFBENCH_X86
+    {kAvx512Bf16, StoreTurnedByAvx512<Sum, Y>},
+#endif
+    {0, StoreTurnedPortably<Sum, Y>},
 };
 
 using Transpose = void (*)(const std::byte* from, int64_t row_stride, std::byte* to);
@@ -83,7 +155,20 @@ void ClearPanel(std::byte* panel, int64_t steps) {
 
 }  // namespace
 
-void StoreTileRow(const float* sums, Bf16* y) { BestVariant<kStores>()(sums, y); }
+void StorePanel(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride) {
+  BestVariant<kStores>()(sums, rows, columns, y, stride);
+}
+
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Bf16* y, int64_t stride) {
+  BestVariant<kTurnedStores<float, Bf16>>()(sums, rows, columns, bias, y, stride);
+}
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride) {
+  BestVariant<kTurnedStores<float, float>>()(sums, rows, columns, bias, y, stride);
+}
+void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, const Bf16* bias, int32_t* y,
+                      int64_t stride) {
+  BestVariant<kTurnedStores<int32_t, int32_t>>()(sums, rows, columns, bias, y, stride);
+}
 
 void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* panels) {
   const int64_t steps = TileSteps(row_bytes);
@@ -150,10 +235,6 @@ void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::by
                      panels + (i % across * steps + i / across) * kPanelStepBytes);
     }
   });
-}
-
-void TransposeTile(const std::byte* from, int64_t row_stride, std::byte* to) {
-  BestVariant<kTransposes>()(from, row_stride, to);
 }
 
 const TileLinearKernels* TileLinearKernelsHere() {

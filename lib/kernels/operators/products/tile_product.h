@@ -6,11 +6,13 @@
 // either: packed once in TiledProduct, in place in TileLinear, which packs x.
 //
 // A panel of rows meets a chunk of packed columns, which stays in a thread's L2 while all rows pass by: from memory
-// they come once for each chunk, front to back, which the processor prefetches better than any instruction of ours did.
-// The sums of a panel with a chunk and its slab, the part of it that meets the chunk at a time, stay in L1. Of a linear
-// layer of 4096 x 4096 in bf16, 8 / 32 / 128 / 256 rows of x took 0.90 / 1.09 / 2.6 / 5.4 ms so, where a bare read of
-// the weight took 0.97, and 3.9 / 4.2 / 6.0 / 8.5 in square blocks with copied slabs of both (two cores of a Xeon,
-// 2026-11-28).
+// they come once for each chunk, front to back, which the processor prefetches better than any instruction of ours did:
+// those wait in the buffers that the loads from the L2 need. The sums of a panel with a chunk and its slab, the part of
+// it that meets the chunk at a time, stay in L1 and L2. Of a linear layer of 4096 x 4096 in bf16, 8 / 32 / 128 / 256
+// rows of x took 0.90 / 1.09 / 2.6 / 5.4 ms with four panels in a chunk, where a bare read of the weight took 0.97, and
+// 3.9 / 4.2 / 6.0 / 8.5 in square blocks with copied slabs of both. With eight, and panels stored whole, 256 to 1024
+// rows take 0.81 to 0.95 of the time, products of 512³ and 1024³ 0.74 and 0.79; sixteen vary by process, with the pages
+// that the sums of a megabyte lie in (two cores of a Xeon, 2026-11-28).
 #pragma once
 
 #include <algorithm>
@@ -60,31 +62,31 @@ void PackTurnedTileRows(const Bf16* x, int64_t rows, int64_t columns, int64_t ro
 void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::byte* panels,
                            const ParallelFor& parallel);
 
-// to[j][i] = from[i][j] for 16 rows of 16 words, `row_stride` bytes apart in `from`.
-void TransposeTile(const std::byte* from, int64_t row_stride, std::byte* to);
-
-// Sixteen sums as elements of y.
-void StoreTileRow(const float* sums, Bf16* y);
-template <typename Sum>
-void StoreTileRow(const Sum* sums, Sum* y) {
-  std::memcpy(y, sums, kTileColumns * sizeof(*y));
+// The sums of a panel of rows and one of columns: [tile of rows][tile of columns][row][column].
+inline constexpr int64_t kPanelSums = kPanelRows * kPanelRows;
+// Where the sum of a row and a column is.
+constexpr int64_t PanelSum(int64_t row, int64_t column) {
+  const int64_t tile = row / kTileRows * 2 + column / kTileColumns;
+  return (tile * kTileRows + row % kTileRows) * kTileColumns + column % kTileColumns;
 }
 
-// The first rows and columns of a tile of sums as a part of y, whose rows are `stride` elements apart.
-template <typename Sum, typename Y>
-void StoreTile(const Sum* sums, int64_t rows, int64_t columns, Y* y, int64_t stride) {
-  for (int64_t row = 0; row < rows; ++row, sums += kTileColumns, y += stride) {
-    if (columns == kTileColumns) {
-      StoreTileRow(sums, y);
-      continue;
+// The sums of the first rows and columns of a panel as elements of y, whose rows are `stride` elements apart.
+void StorePanel(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride);
+template <typename Sum>
+void StorePanel(const Sum* sums, int64_t rows, int64_t columns, Sum* y, int64_t stride) {
+  for (int64_t row = 0; row < rows; ++row, y += stride) {
+    for (int64_t column = 0; column < columns; column += kTileColumns) {
+      std::copy_n(sums + PanelSum(row, column), std::min<int64_t>(kTileColumns, columns - column), y + column);
     }
-    std::array<Y, kTileColumns> last;
-    StoreTileRow(sums, last.data());
-    std::copy_n(last.begin(), columns, y);
   }
 }
 
-// Where the sums of x · wᵀ go: the tile that begins at (row, column), of which the first rows and columns exist.
+// The same for rows of y that are columns of the sums, with a bias for each row of these, or none.
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Bf16* y, int64_t stride);
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride);
+void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, const Bf16* bias, int32_t* y, int64_t stride);
+
+// Where the sums of x · wᵀ go: the panel that begins at (row, column), of which the first rows and columns exist.
 template <typename Y>
 struct TileOutput {
   Y* y = nullptr;      // [m, n]
@@ -92,7 +94,7 @@ struct TileOutput {
 
   template <typename Sum>
   void Store(const Sum* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
-    StoreTile(sums, rows, columns, y + row * stride + column, stride);
+    StorePanel(sums, rows, columns, y + row * stride + column, stride);
   }
 };
 
@@ -105,26 +107,23 @@ struct TransposedTileOutput {
 
   template <typename Sum>
   void Store(const Sum* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
-    alignas(kTileRowBytes) std::array<Sum, kTileRows * kTileColumns> turned;
-    TransposeTile(reinterpret_cast<const std::byte*>(sums), kTileRowBytes, reinterpret_cast<std::byte*>(turned.data()));
-    if (bias != nullptr) {
-      std::array<float, kTileRows> added = {};
-      std::transform(bias + row, bias + row + rows, added.begin(), [](Bf16 value) { return ToFloat(value); });
-      for (std::size_t i = 0; i < turned.size(); ++i) turned[i] += static_cast<Sum>(added[i % kTileRows]);
-    }
-    StoreTile(turned.data(), columns, rows, y + column * stride + row, stride);
+    StoreTurnedPanel(sums, rows, columns, bias == nullptr ? nullptr : bias + row, y + column * stride + row, stride);
   }
 };
 
-// The parts of y[m, n] that threads take one after the other: some panels of rows by a chunk of columns.
+// The parts of y[m, n] that threads take one after the other: some panels of rows by a chunk of columns. A chunk and
+// the sums of the rows that it meets stay in an L2, and leave nearly half of it to what passes by.
 struct TileBlocks {
-  static constexpr int64_t kMostPanels = 4;                 // of columns
-  static constexpr int64_t kChunkBytes = int64_t{1} << 20;  // half an L2
+  static constexpr int64_t kMostPanels = 8;  // of columns
   static constexpr int64_t kMostRowPanels = 16;
+  static constexpr int64_t kCachedBytes = int64_t{9} << 17;  // of 2 MiB
 
   TileBlocks(int64_t rows, int64_t n, int64_t row_steps, int threads)
-      : panels(std::min(kMostPanels, CeilDiv(n, kPanelRows))), steps(kChunkBytes / (panels * kPanelStepBytes)) {
-    if (row_steps <= steps) row_panels = 1;
+      : panels(std::min(kMostPanels, CeilDiv(n, kPanelRows))), steps(StepsFor(1)) {
+    if (row_steps > steps) {
+      row_panels = kMostRowPanels;
+      steps = StepsFor(row_panels);
+    }
     const auto row_blocks = [&] { return CeilDiv(rows, row_panels * kPanelRows); };
     const auto blocks = [&] { return row_blocks() * CeilDiv(n, panels * kPanelRows); };
     constexpr int64_t kLeastBlocks = 4;  // a thread, so that none waits long for the last one
@@ -137,9 +136,16 @@ struct TileBlocks {
   int64_t panels;  // of columns
   int64_t steps;   // of a chunk; rows with more take several, one after the other
   // They meet a piece of a chunk before its next piece comes, and keep their sums meanwhile.
-  int64_t row_panels = kMostRowPanels;
+  int64_t row_panels = 1;
   int64_t of_rows = 0;  // with the same columns
   int64_t count = 0;
+
+ private:
+  // Of a chunk that so many panels of rows meet.
+  int64_t StepsFor(int64_t met) const {
+    constexpr int64_t kSumBytes = kPanelSums * int64_t{sizeof(int32_t)};
+    return (kCachedBytes / panels - met * kSumBytes) / kPanelStepBytes;
+  }
 };
 
 // A thread's buffers.
@@ -147,8 +153,7 @@ template <typename Sum>
 struct TileScratch {
   static constexpr int64_t kSlabSteps = 8;
   alignas(kTileRowBytes) std::array<std::byte, kSlabSteps * kPanelStepBytes> slab;  // of a panel of rows
-  // [panel of rows][panel of columns][tile of rows][tile of columns][row][column]
-  static constexpr int64_t kPanelSums = kPanelRows * kPanelRows;
+  // [panel of rows][panel of columns][kPanelSums]
   alignas(kTileRowBytes) std::array<Sum, TileBlocks::kMostRowPanels * TileBlocks::kMostPanels * kPanelSums> sums;
 };
 
@@ -239,7 +244,7 @@ class TiledProduct {
         const auto multiply = columns.size() - j * kPanelRows > kTileColumns ? MultiplyTiles<Tiles, kProduct, 2, 2>
                                                                              : MultiplyTiles<Tiles, kProduct, 2, 1>;
         multiply(tiles, of_x, Panel(chunk + (j * steps() + step) * kPanelStepBytes), next - step, step != 0,
-                 {.data = reinterpret_cast<std::byte*>(sums + j * Scratch::kPanelSums),
+                 {.data = reinterpret_cast<std::byte*>(sums + j * kPanelSums),
                   .row = kTileRowBytes,
                   .second_of_x = 2 * kTileBytes,
                   .second_of_y = kTileBytes},
@@ -253,7 +258,7 @@ class TiledProduct {
     thread_local const std::unique_ptr<Scratch> scratch(new Scratch);  // uninitialized
     const auto panel_sums = [&](int64_t row) {
       return &scratch->sums[static_cast<std::size_t>((row - rows.begin) / kPanelRows * TileBlocks::kMostPanels *
-                                                     Scratch::kPanelSums)];
+                                                     kPanelSums)];
     };
     for (int64_t step = 0; step < steps(); step += chunk_steps) {
       for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
@@ -261,12 +266,10 @@ class TiledProduct {
                       columns, *scratch, panel_sums(row));
       }
     }
-    for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
-      for (int64_t column = 0; column < columns.size(); column += kTileColumns) {
-        const int64_t tile = (row - rows.begin) % kPanelRows / kTileRows * 2 + column % kPanelRows / kTileColumns;
-        output.Store(panel_sums(row) + column / kPanelRows * Scratch::kPanelSums + tile * kTileRows * kTileColumns, row,
-                     columns.begin + column, std::min<int64_t>(kTileRows, rows.end - row),
-                     std::min<int64_t>(kTileColumns, columns.size() - column));
+    for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
+      for (int64_t column = 0; column < columns.size(); column += kPanelRows) {
+        output.Store(panel_sums(row) + column / kPanelRows * kPanelSums, row, columns.begin + column,
+                     std::min(kPanelRows, rows.end - row), std::min(kPanelRows, columns.size() - column));
       }
     }
   }

@@ -278,8 +278,8 @@ std::vector<int8_t> PeriodicRows(int64_t rows, int64_t columns, int64_t period) 
 // Rows that take two chunks of packed columns, for which several panels of them keep their sums.
 TEST(TileProduct, LongRowsTakeSeveralChunks) {
   const int64_t m = 290;
-  const int64_t n = 97;
-  const int64_t k = 8300;
+  const int64_t n = 193;
+  const int64_t k = 5500;
   const TileBlocks blocks(m, n, TileSteps(k), 1);
   ASSERT_GT(blocks.row_panels, 1);
   ASSERT_LT(blocks.steps, TileSteps(k));
@@ -299,31 +299,98 @@ TEST(TileProduct, LongRowsTakeSeveralChunks) {
 }
 
 TEST(TileProduct, BlocksAreEnoughForAllThreads) {
-  constexpr int64_t kSteps = 128;  // of a chunk of four panels
-  EXPECT_EQ(TileBlocks(4096, 4096, kSteps, 2).count, 128 * 32);
+  constexpr int64_t kSteps = 142;  // of a chunk of four panels, with the sums of one panel of rows
   EXPECT_EQ(TileBlocks(4096, 128, kSteps, 2).steps, kSteps);
   EXPECT_EQ(TileBlocks(4096, 128, kSteps, 2).row_panels, 1);
+  EXPECT_EQ(TileBlocks(4096, 4096, 64, 2).count, 128 * 16);
   // Longer rows keep the sums of several panels, and fewer of them for more threads.
   EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 2).row_panels, 16);
+  EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 2).steps, 112);
   EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 2).count, 8);
   EXPECT_EQ(TileBlocks(4096, 128, kSteps + 1, 4).row_panels, 8);
-  EXPECT_EQ(TileBlocks(4096, 64, kSteps + 1, 4).row_panels, 1);
+  EXPECT_EQ(TileBlocks(4096, 64, 1000, 4).row_panels, 8);
   // Few rows share out the columns.
-  EXPECT_EQ(TileBlocks(32, 256, kSteps, 2).panels, 1);
+  EXPECT_EQ(TileBlocks(32, 256, 16, 2).panels, 1);
   EXPECT_EQ(TileBlocks(1, 40, 1, 2).count, 2);
 }
 
-TEST(TileProduct, StoresTheSameInEveryVariant) {
-  std::vector<float> sums(kTileColumns);
+// Every chunk leaves two fifths of an L2 of 2 MiB.
+TEST(TileProduct, ChunksFitACache) {
+  for (int64_t n = 1; n <= 2048; n += 31) {
+    for (const int64_t row_steps : {1, 46, 47, 128, 767, 768, 2000}) {
+      const TileBlocks blocks(4096, n, row_steps, 1);
+      ASSERT_GT(blocks.steps, 0);
+      const int64_t sums = blocks.row_panels * blocks.panels * kPanelSums * int64_t{sizeof(float)};
+      EXPECT_LE(blocks.panels * std::min(row_steps, blocks.steps) * kPanelStepBytes + sums, (int64_t{2} << 20) * 3 / 5)
+          << n << " columns, " << row_steps << " steps";
+    }
+  }
+}
+
+// A matrix of y, larger than what is stored.
+constexpr int64_t kWidth = 40;
+template <typename Y>
+const Y kUntouched = Y{77};
+template <>
+const Bf16 kUntouched<Bf16> = ToBf16(77);
+
+// Each part of a panel is stored as `element(sum, row)` in every way that this processor has. `turned`: rows of y are
+// columns of the sums.
+template <typename Y, typename Sum, typename Store, typename Element>
+void ExpectStored(bool turned, Store store, Element element) {
+  std::vector<Sum> sums(Size(kPanelSums));
   SplitMix64 random;
-  for (float& sum : sums) sum = static_cast<float>(random() >> 40) * 0x1p-20F - 8;
-  std::vector<Bf16> best(kTileColumns);
-  StoreTileRow(sums.data(), best.data());
-  for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(best[i].bits, ToBf16(sums[i]).bits) << i;
-  const LimitIsa none(0);
-  std::vector<Bf16> portable(kTileColumns);
-  StoreTileRow(sums.data(), portable.data());
-  EXPECT_EQ(portable, best);
+  for (Sum& sum : sums) sum = static_cast<Sum>(static_cast<float>(random() >> 40) * 0x1p-10F - 8192);
+  for (const uint32_t isa : {~uint32_t{0}, uint32_t{0}}) {
+    const LimitIsa limit(isa);
+    for (const int64_t rows : {1, 15, 16, 17, 32}) {
+      for (const int64_t columns : {1, 15, 16, 17, 31, 32}) {
+        std::vector<Y> y(Size(kWidth * kWidth), kUntouched<Y>);
+        store(sums.data(), rows, columns, y.data());
+        for (int64_t i = 0; i < kWidth * kWidth; ++i) {
+          const int64_t row = turned ? i % kWidth : i / kWidth;
+          const int64_t column = turned ? i / kWidth : i % kWidth;
+          const bool is_stored = row < rows && column < columns;
+          ASSERT_EQ(y[Size(i)], is_stored ? element(sums[Size(PanelSum(row, column))], row) : kUntouched<Y>)
+              << rows << " x " << columns << ": " << row << ", " << column;
+        }
+      }
+    }
+  }
+}
+
+TEST(TileProduct, StoresTheSameInEveryVariant) {
+  std::vector<Bf16> bias;
+  for (int i = 0; i < kPanelRows; ++i) bias.push_back(ToBf16(static_cast<float>(100 * i - 1000)));
+  const auto biased = [&](float sum, int64_t row) { return sum + ToFloat(bias[Size(row)]); };
+  ExpectStored<Bf16, float>(
+      false,
+      [](const float* sums, int64_t rows, int64_t columns, Bf16* y) { StorePanel(sums, rows, columns, y, kWidth); },
+      [](float sum, int64_t) { return ToBf16(sum); });
+  ExpectStored<int32_t, int32_t>(
+      false,
+      [](const int32_t* sums, int64_t rows, int64_t columns, int32_t* y) {
+        StorePanel(sums, rows, columns, y, kWidth);
+      },
+      [](int32_t sum, int64_t) { return sum; });
+  ExpectStored<Bf16, float>(
+      true,
+      [&](const float* sums, int64_t rows, int64_t columns, Bf16* y) {
+        StoreTurnedPanel(sums, rows, columns, bias.data(), y, kWidth);
+      },
+      [&](float sum, int64_t row) { return ToBf16(biased(sum, row)); });
+  ExpectStored<float, float>(
+      true,
+      [&](const float* sums, int64_t rows, int64_t columns, float* y) {
+        StoreTurnedPanel(sums, rows, columns, bias.data(), y, kWidth);
+      },
+      biased);
+  ExpectStored<int32_t, int32_t>(
+      true,
+      [](const int32_t* sums, int64_t rows, int64_t columns, int32_t* y) {
+        StoreTurnedPanel(sums, rows, columns, nullptr, y, kWidth);
+      },
+      [](int32_t sum, int64_t) { return sum; });
 }
 
 }  // namespace
