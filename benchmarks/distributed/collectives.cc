@@ -195,6 +195,9 @@ Family Declared(const CollectiveSpec& row) {
   add(Suite::kFull, "nccl", {2, 4, 8}, {"fp32", "bf16"}, all_bytes);
   if (row.kind == CollectiveKind::kSendRecv || row.kind == CollectiveKind::kAllReduce) {
     // From a message's latency to the bandwidth of its bytes.
+    if (row.kind == CollectiveKind::kSendRecv) {
+      add(Suite::kMachineQuick, "gloo", {2}, {"fp32"}, {8, 4_Ki, 256_Ki, 16_Mi});
+    }
     add(Suite::kMachine, "gloo", {2}, {"fp32"}, {8, 64, 512, 4_Ki, 32_Ki, 256_Ki, 2_Mi, 16_Mi, 64_Mi});
   }
   if (row.in_place == InPlace::kChoice) {

@@ -53,6 +53,8 @@ const Registration kLatency =
           return at::tensor({o.lines->LineAfter(o.loads), o.lines->lines()});
         })
         .Within([](const Point&) { return Tolerance{.dtype = workload::Dtype::kInt8}; })
+        .Points(Suite::kMachineQuick,
+                {{kPagesAxis, {"huge"}}, {"bytes", {16_Ki, 64_Ki, 256_Ki, 1_Mi, 4_Mi, 16_Mi, 64_Mi, 256_Mi, 1_Gi}}})
         .Points(Suite::kMachine, {{kPagesAxis, {"huge", "small"}},
                                   {"bytes",
                                    {16_Ki, 32_Ki, 64_Ki, 128_Ki, 256_Ki, 512_Ki, 1_Mi, 2_Mi, 4_Mi, 8_Mi, 16_Mi, 32_Mi,
@@ -127,7 +129,7 @@ absl::Status LoopSupports(const Point& at, const Device&) {
 const Registration kArithmetic =
     FamilyOf<Arithmetic>("arithmetic", "multiplies and adds in registers: the loops that arithmetic's roofs may be")
         .Dtypes({"fp32", "bf16", "int8"})
-        .Size("iterations", "of the loop, whose length is that of its pipelines, by all threads", 4_Mi)
+        .Size("iterations", "of the loop, whose length is that of its pipelines, by all threads", 1_Mi)
         .Threads()
         .Choice(kDataAxis, {"random", "zeros"}, "factors: zeros draw less power", "random")
         .Number(kAfterAxis, "seconds of the same work before the samples", 0)
@@ -156,6 +158,8 @@ const Registration kArithmetic =
             seconds = 0;
           };
         })
+        .Points(Suite::kMachineQuick, {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8"}}})
+        .Points(Suite::kMachineQuick, {{"impl", {"tile"}}, {"dtype", {"bf16", "int8"}}})
         .Points(Suite::kMachine, {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8"}}, {kThreadsAxis, {0, 1}}})
         .Points(Suite::kMachine, {{"impl", {"tile"}}, {"dtype", {"bf16", "int8"}}, {kThreadsAxis, {0, 1}}})
         .Points(Suite::kMachine, {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8"}}, {kDataAxis, {"zeros"}}})

@@ -64,7 +64,7 @@ const Registration kParallelRegion =
                   o.each += kBarriers;
                 };
               }))
-        .Points(Suite::kMachine, {{"what", {"region", "barrier"}}});
+        .Points(Suite::kMachineQuick, {{"what", {"region", "barrier"}}});
 
 struct Element {
   at::Tensor x, y;
@@ -83,7 +83,7 @@ const Registration kOperatorCall =
                 return at.Text("what") == "out" ? +[](Element& o) { at::add_out(o.y, o.x, o.x); }
                                                 : +[](Element& o) { o.y = at::add(o.x, o.x); };
               }))
-        .Points(Suite::kMachine, {{"what", {"out", "new"}}});
+        .Points(Suite::kMachineQuick, {{"what", {"out", "new"}}});
 
 constexpr int64_t kSmallPage = 4096;
 
@@ -126,7 +126,8 @@ const Registration kFirstTouch =
         .Reference([](const Fresh& o) { return at::arange(o.bytes / kSmallPage, at::kLong); })
         .Within(Exact)
         .Impl("map", OnCpu([](Fresh& o) { o.Step(); }))
-        .Points(Suite::kMachine, {{kPagesAxis, {"huge", "small"}}, {"bytes", {1_Mi, 1_Gi}}});
+        .Points(Suite::kMachineQuick, {{kPagesAxis, {"huge", "small"}}, {"bytes", {1_Mi}}})
+        .Points(Suite::kMachine, {{kPagesAxis, {"huge", "small"}}, {"bytes", {1_Gi}}});
 
 }  // namespace
 }  // namespace roofbench

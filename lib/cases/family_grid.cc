@@ -46,12 +46,15 @@ Json DescribeAxis(const AxisSpec& axis, const std::vector<Point>& points) {
   return described;
 }
 
-bool Contains(Suite suite, Suite other) { return suite == other || (suite != Suite::kMachine && other < suite); }
+bool Contains(Suite suite, Suite other) {
+  const bool of_machine = suite >= Suite::kMachineQuick;
+  return other <= suite && of_machine == (other >= Suite::kMachineQuick);
+}
 
 }  // namespace
 
 std::string_view Name(Suite suite) {
-  constexpr std::string_view kNames[] = {"quick", "standard", "full", "machine"};
+  constexpr std::string_view kNames[] = {"quick", "standard", "full", "machine_quick", "machine"};
   return kNames[static_cast<int>(suite)];
 }
 

@@ -16,10 +16,10 @@
 
 namespace roofbench {
 
-// Share of a family that a run takes. Each of the first three contains the previous one; `machine`, the ceilings that a
-// machine sets to all other cases, stands beside them.
-enum class Suite { kQuick, kStandard, kFull, kMachine };
-std::string_view Name(Suite suite);  // "quick", "standard", "full", "machine"
+// Share of a family that a run takes. Each of the first three contains the previous one. Beside them stand the ceilings
+// that a machine sets to all other cases, few of them or all.
+enum class Suite { kQuick, kStandard, kFull, kMachineQuick, kMachine };
+std::string_view Name(Suite suite);  // "quick", "standard", "full", "machine_quick", "machine"
 
 // The time of a step is expected to grow as axis^exponent with the other axes fixed.
 struct ExpectedGrowth {

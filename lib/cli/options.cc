@@ -109,8 +109,10 @@ std::vector<std::string> References() {
 
 std::vector<FlagGroup> FlagTable(Options& o) {
   timing::SampleOptions& sampling = o.sampling;
-  const std::vector<std::pair<std::string, Suite>> suites = {
-      {"quick", Suite::kQuick}, {"standard", Suite::kStandard}, {"full", Suite::kFull}, {"machine", Suite::kMachine}};
+  std::vector<std::pair<std::string, Suite>> suites;
+  for (const Suite suite : {Suite::kQuick, Suite::kStandard, Suite::kFull, Suite::kMachineQuick, Suite::kMachine}) {
+    suites.emplace_back(Name(suite), suite);
+  }
   const std::vector<std::pair<std::string, bool>> on_off = {{"on", true}, {"off", false}};
   const std::vector<std::pair<std::string, hardware::Allocator>> allocators = {
       {"tuned", hardware::Allocator::kTuned}, {"system", hardware::Allocator::kSystem}};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +26,8 @@ constexpr double kMemoryReserve = 256e6;
 // Work that finishes in time even at this rate needs no prediction: nothing useful runs slower.
 constexpr double kCrawl = 2e8;  // operations and bytes per second
 // Suites leave out steps longer than this (seconds).
-constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0, 60.0};
+constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0, 60.0, 60.0};
+static_assert(std::size(kSuiteStepLimits) == static_cast<std::size_t>(Suite::kMachine) + 1);
 // Families of long steps run above this share of their roof, so the roof can predict their time.
 constexpr double kLongStepRoof = 0.2;
 

@@ -41,6 +41,7 @@ TEST(OptionsTest, FlagsSetTheirOptions) {
   EXPECT_EQ(Parse({"--benchmark_filter=matmul", "--suite=standard"}).suite, Suite::kStandard);
   EXPECT_EQ(Parse({"--benchmark_filter=matmul", "--suite=standard"}).otherwise, std::nullopt);
   EXPECT_EQ(Parse({"--suite=machine"}).suite, Suite::kMachine);
+  EXPECT_EQ(Parse({"--suite=machine_quick"}).suite, Suite::kMachineQuick);
   EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).sampling.max_time, 0.5);
   EXPECT_EQ(Parse({"--benchmark_min_time=2s"}).sampling.max_time, 2);
   const Options exact = Parse({"--benchmark_min_time=20x"});

@@ -101,12 +101,13 @@ def test_it_ends_with_a_page_a_summary_and_the_files(machine: Machine) -> None:
     assert "<html" in (machine.root / "results/local/run.html").read_text()
 
 
-def test_the_machine_suite_ends_with_the_passport_and_its_page(machine: Machine) -> None:
+@pytest.mark.parametrize("suite", ["machine", "machine_quick"])
+def test_the_machine_suite_ends_with_the_passport_and_its_page(suite: str, machine: Machine) -> None:
     lines = [builders.line(builders.MATMUL, 10.0)]
-    Path(f"{machine.calls}.record").write_text(builders.journal_text(builders.header(suite="machine"), *lines))
+    Path(f"{machine.calls}.record").write_text(builders.journal_text(builders.header(suite=suite), *lines))
     machine.roofbench(_WRITES)
     machine.with_reports()
-    done = machine.run("bench", "--suite=machine")
+    done = machine.run("bench", f"--suite={suite}")
     assert done.returncode == 0, done.stderr
     passport, written = done.stdout.index("Passport of Test CPU"), done.stdout.index("Written:")
     assert passport < done.stdout.index("What the machine allows published models") < written

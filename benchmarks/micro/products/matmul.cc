@@ -235,6 +235,9 @@ const Registration kMatmul =
         .Points(Suite::kFull, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {8192, 16384}}})
         .Points(Suite::kFull,
                 {{"impl", {"eager"}}, {"dtype", {"fp8"}}, {"scales", {"tensor", "row"}}, {"n", {8192, 16384}}})
+        .Points(Suite::kMachineQuick,
+                {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", {1024, 2048}}})
+        .Points(Suite::kMachineQuick, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {1024, 2048}}})
         .Points(Suite::kMachine,
                 {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", kMachineSizes}})
         .Points(Suite::kMachine, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", kMachineSizes}})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,17 @@ def test_a_row_in_doubt_gives_way_to_one_that_is_not(tmp_path: Path) -> None:
     assert ceilings["matmul fp32"].source.endswith("n:512")
 
 
+def test_a_ceiling_is_not_below_a_row_in_doubt(tmp_path: Path) -> None:
+    def update(gb_per_s: float) -> dict[str, Any]:
+        name = f"update/impl:stream/bytes:{GIB}/stores:plain"
+        return builders.line(name, 1e3 * 2 * GIB / (1e9 * gb_per_s), bytes=2 * GIB, counters={"noisy": 1.0, "ci": 0.2})
+
+    higher = _passport(tmp_path / "a.jsonl", None, update(90)).ceilings["update"]
+    assert higher.doubt and higher.value == pytest.approx(90e9, rel=0.01), "72 GB/s at least"
+    lower = _passport(tmp_path / "b.jsonl", None, update(70)).ceilings["update"]
+    assert not lower.doubt and lower.value == pytest.approx(60e9, rel=0.05), "56 GB/s or more say nothing"
+
+
 def test_machines_stand_side_by_side(tmp_path: Path, report: Report) -> None:
     base = Machine().write(tmp_path / "a.jsonl")
     other = Machine(memory=80e9, said={"arithmetic": NOISY}, context={"device": "Other CPU"}).write(
@@ -152,8 +164,20 @@ def test_machines_stand_side_by_side(tmp_path: Path, report: Report) -> None:
 
 
 def test_files_of_one_machine_are_its_processes(tmp_path: Path, report: Report) -> None:
-    paths = [Machine(seed=seed).write(tmp_path / f"{seed}.jsonl") for seed in range(3)]
-    assert "of 3 processes" in report("machine", *paths)
+    paths = [Machine(seed=seed, noise=0.002).write(tmp_path / f"{seed}.jsonl") for seed in range(3)]
+    out = report("machine", *paths)
+    assert "of 3 processes" in out and "processes differ" not in out
+    slow = Machine(noise=0.002, memory=36e9).write(tmp_path / "slow.jsonl")
+    far = ((math.inf, 30e9, 130e-9),)
+    noisy = Machine(noise=0.002, said={"latency": NOISY}, levels=far).write(tmp_path / "noisy.jsonl")
+    out = report("machine", *paths, slow, noisy)
+    _, out = out.split("processes differ")
+    (read,) = re.findall(r"^ +read +36\S* GB/s +40\S* GB/s +1\S* % +(\S+)", out, re.MULTILINE)
+    assert f"{read} each is steady by itself" in out
+    (latency,) = [line for line in out.splitlines() if re.match(" +latency .*in doubt in 1 of 5 processes", line)]
+    assert "130 ns" in latency
+    assert not re.search(r"^ +fp32 ", out, re.MULTILINE)
+    assert re.search(r"the other \d+ ceilings of 5 processes agree within 3 %", out)
 
 
 def test_memory_of_two_speeds_is_told_with_their_shares(tmp_path: Path, report: Report) -> None:

@@ -38,6 +38,7 @@ _LOOP = frozenset({"impl", case_name.DTYPE, "threads", "cache"})
 _FEWEST_OF_CURVE = 4  # sizes that show a level
 _BEYOND_CACHES = 1 << 28  # bytes
 SATURATED = 0.95  # of the highest rate
+AGREE = 0.03  # processes of a quiet machine
 _OUTLIERS = 0.05  # of the samples, at either end: a pause is no speed of memory
 _LEAST_SHARE = 0.05  # of the time that a second speed lasts
 
@@ -118,6 +119,32 @@ class Ceiling:
     @property
     def trusted(self) -> float | None:
         return None if self.doubt else self.value
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A ceiling by process."""
+
+    name: str
+    values: Sequence[Ceiling]
+
+    @property
+    def lowest(self) -> float:
+        return min(one.value for one in self.values)
+
+    @property
+    def highest(self) -> float:
+        return max(one.value for one in self.values)
+
+    @property
+    def share(self) -> float:
+        """How far they lie apart, of their median."""
+        return (self.highest - self.lowest) / median(one.value for one in self.values)
+
+    @property
+    def doubtful(self) -> int:
+        """The number of processes in which it is in doubt."""
+        return sum(bool(one.doubt) for one in self.values)
 
 
 @dataclass(frozen=True)
@@ -297,17 +324,25 @@ class Passport:
         return _by_dtype([row for row in self.of(ARITHMETIC) if row.threads == threads and row.is_bare])
 
     def _memory_ceiling(self, kind: str) -> Ceiling | None:
-        """Of the largest cold size, or else of the largest size, with all threads."""
+        """Of the largest cold size that is not in doubt, or else of the largest size, with all threads."""
         rows = [row for row in self.of(kind) if row.threads == self.threads]
-        beyond = [row for row in rows if row.is_cold or row.size >= _BEYOND_CACHES]
-        largest = max(((not row.doubt, row.is_cold, row.size) for row in beyond), default=None)
-        chosen = [row for row in beyond if (not row.doubt, row.is_cold, row.size) == largest]
-        return _ceiling(kind, "B/s", chosen) or self._roof(kind, "B/s")
+        beyond = [row for row in rows if row.is_cold] or [row for row in rows if row.size >= _BEYOND_CACHES]
+        sizes = sorted({row.size for row in beyond}, reverse=True)
+        found = [_ceiling(kind, "B/s", [row for row in beyond if row.doubt or row.size == size]) for size in sizes]
+        known = [one for one in found if one is not None]
+        return next((one for one in known if not one.doubt), known[0] if known else self._roof(kind, "B/s"))
 
     def _roof(self, name: str, unit: str) -> Ceiling | None:
         """The roof that a run measured for its cases."""
         value = _number(self.context.get(_ROOF + name))
         return Ceiling(name, value, unit, source="the roof of its cases") if value > 0 else None
+
+    @cached_property
+    def spreads(self) -> list[Spread]:
+        """Of the ceilings that its processes put more than AGREE apart."""
+        each = [Passport([result]).ceilings for result in self.results]
+        found = [Spread(name, [ceilings[name] for ceilings in each if name in ceilings]) for name in self.ceilings]
+        return [one for one in found if len(one.values) > 1 and one.share > AGREE]
 
     @staticmethod
     def level_names(memory: MemoryLevels) -> list[str]:
@@ -388,10 +423,20 @@ def _of_one_memory(curves: Mapping[str, Mapping[float, float]]) -> dict[str, Map
 
 
 def _ceiling(name: str, unit: str, rows: Sequence[Row]) -> Ceiling | None:
-    """The highest of those that are not in doubt, or else of all."""
-    trusted = [row for row in rows if not row.doubt] or rows
-    best = max(trusted, key=lambda row: row.rate, default=None)
+    """The highest of those that are not in doubt, unless one in doubt is higher in all of its interval, or else of
+    all.
+    """
+    best = max((row for row in rows if not row.doubt), key=lambda row: row.rate, default=None)
+    doubtful = max((row for row in rows if row.doubt), key=_least_rate, default=None)
+    if doubtful is not None and (best is None or _least_rate(doubtful) > best.rate):
+        best = doubtful
     return None if best is None else Ceiling(name, best.rate, unit, half_width(best.case), best.case.name, best.doubt)
+
+
+def _least_rate(row: Row) -> float:
+    """The lower end of its interval; half of the rate where there is none."""
+    half = half_width(row.case)
+    return row.rate * (1 - half if half < 1 else 0.5)
 
 
 def _floor(row: Row) -> Ceiling:

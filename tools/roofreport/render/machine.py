@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from roofreport import units
 from roofreport.compare.machine import (
+    AGREE,
     ARITHMETIC,
     FLOORS,
     LATENCY,
@@ -22,6 +23,7 @@ from roofreport.compare.machine import (
     Ratio,
     Row,
     Scaling,
+    Spread,
     ratios,
 )
 from roofreport.io import case_name
@@ -352,6 +354,29 @@ def _bounds_table(bounds: Sequence[Bound]) -> Table:
     return table(by_model, columns, [legend])
 
 
+def _spreads_table(passport: Passport) -> Table:
+    processes = len(passport.results)
+
+    def value(pick: Callable[[Spread], float]) -> Callable[[Spread], Cell]:
+        return lambda one: figure(pick(one), lambda shown: units.spelled(shown, one.values[0].unit))
+
+    def why(one: Spread) -> str:
+        if one.doubtful:
+            return f"in doubt in {one.doubtful} of {units.counted(len(one.values), 'process', 'es')}"
+        return "each is steady by itself: other pages, other neighbors, or another clock"
+
+    columns: list[Column[Spread]] = [
+        ("processes differ", lambda one: words(one.name)),
+        ("lowest", value(lambda one: one.lowest)),
+        ("highest", value(lambda one: one.highest)),
+        ("apart", lambda one: figure(one.share, units.share)),
+        ("why", lambda one: note(why(one))),
+    ]
+    agree = len(passport.ceilings) - len(passport.spreads)
+    legend = f"the other {agree} ceilings of {processes} processes agree within {units.share(AGREE)}"
+    return table(passport.spreads, columns, [legend])
+
+
 def _quality(passport: Passport) -> Part:
     states = {state: sum(case.state is state for case in passport.cases) for state in State}
     counted = ", ".join(f"{count} {state.value}" for state, count in states.items() if count)
@@ -368,6 +393,7 @@ def _quality(passport: Passport) -> Part:
         ("why", lambda row: note(row.doubt)),
     ]
     tables = [table(doubtful[:MOST_DOUBTS], columns)] if doubtful else []
+    tables += [_spreads_table(passport)] if passport.spreads else []
     for one in passport.speeds:
         slow, fast = (units.quantity(rate, "B/s") for rate in (one.slow, one.fast))
         notes.append(

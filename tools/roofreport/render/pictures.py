@@ -172,8 +172,8 @@ def _marker(shape: str, color: str, doubtful: bool) -> dict[str, Any]:
 
 
 def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:
-    """One chart, or several in two columns, and the titles of their marks."""
-    columns = 1 if len(charts) == 1 else 2
+    """One chart or two, one below the other, or more in two columns, and the titles of their marks."""
+    columns = 1 if len(charts) < 3 else 2
     rows = -(-len(charts) // columns)
     width, height = (WIDTH, HEIGHT) if columns == 1 else (WIDTH * _SMALLER[0], HEIGHT * _SMALLER[1])
     titles: dict[str, str] = {}

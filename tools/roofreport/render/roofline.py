@@ -134,7 +134,7 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
 
 
 def chart(result: Result, measured: Roofs | None = None) -> Chart:
-    """Marks carry the index of their case in result.merged(). `measured`: by default the roofs of the run."""
+    """Marks carry the index of their case in result.merged(). `measured`: in place of all the roofs of the run."""
     cases = list(result.merged().values())
     colors, shapes = family_colors(cases), dtype_shapes([case for case in cases if is_plotted(case)])
     marks = []
@@ -150,8 +150,8 @@ def chart(result: Result, measured: Roofs | None = None) -> Chart:
         label += f"\n{doubtful}" if doubtful else ""
         shape = shapes[case_name.axes(case.name).get(case_name.DTYPE, "")]
         marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index, bool(doubtful)))
+    sheets = datasheet_roofs(result, cases) if measured is None else []
     measured = measured_roofs(result) if measured is None else measured
-    sheets = datasheet_roofs(result, cases)
     ridges = [
         rate / bandwidth
         for roofs in (measured, *sheets)
