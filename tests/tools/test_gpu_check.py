@@ -549,6 +549,25 @@ def test_collectives_without_enough_gpus_are_skipped(machine: Machine) -> None:
     assert machine.step("collectives").status == "failed", "another one is wrong"
 
 
+@pytest.mark.parametrize(
+    ("visible", "listed", "seen"),
+    [(None, "GPU 0: NVIDIA H200 (UUID: GPU-8c)", 1), ("3", "", 1), ("2,3", "", 2), ("", "", 0), (None, "", 0)],
+)
+def test_collectives_start_nothing_without_enough_gpus(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, visible: str | None, listed: str, seen: int
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    machine.stand_in("nvidia-smi").write_text(f"#!/bin/sh\necho '{listed}'\n")
+    step = machine.step("collectives")
+    assert (step.status == "skipped") == (seen < 2)
+    assert step.reason.startswith(
+        f"needs 2 GPUs, one for each rank, and there {'is' if seen == 1 else 'are'} {seen}"
+    ) == (seen < 2)
+    assert (machine.calls("roofbench") == []) == (seen < 2)
+
+
 def test_nccl_is_verified_when_all_collectives_ran() -> None:
     def verified(families: Sequence[str], status: str = "passed", **shared: float | None) -> list[str]:
         figures = {"busbw": {f"{family}/impl:nccl/ranks:2": 1.0 for family in families}, "shared": shared}
