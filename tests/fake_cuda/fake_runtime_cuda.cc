@@ -176,6 +176,7 @@ FakeCuda& TheFakeCuda() {
   static FakeCuda fake = [] {
     FakeCuda made;
     if (const char* mib = std::getenv("FAKE_CUDA_MIB"); mib != nullptr) made.memory = std::stoull(mib) << 20;
+    if (const char* count = std::getenv("FAKE_CUDA_DEVICES"); count != nullptr) made.devices = std::atoi(count);
     return made;
   }();
   return fake;
@@ -195,7 +196,7 @@ extern "C" {
 
 // Devices.
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = FakeCuda::kDevices;
+  *count = TheFakeCuda().devices;
   return Done(TheFakeCuda().count_error);
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -203,7 +204,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= FakeCuda::kDevices) return Done(cudaErrorInvalidDevice);
+  if (device < 0 || device >= TheFakeCuda().devices) return Done(cudaErrorInvalidDevice);
   TheFakeCuda().device = device;
   return Done();
 }

@@ -17,8 +17,9 @@ struct FakeCuda {
   cudaError_t next_error = cudaSuccess;   // of the next synchronization, once
   cudaError_t next_launch_error = cudaSuccess;
   cudaError_t sticky_error = cudaSuccess;  // of every call from now on, as after an illegal access
-  // Bytes of each device; the variable FAKE_CUDA_MIB changes it for a program that is started with the stand-in.
-  std::size_t memory = std::size_t{64} << 20;
+  // For a program that is started with the stand-in, the variables FAKE_CUDA_MIB and FAKE_CUDA_DEVICES set these.
+  std::size_t memory = std::size_t{64} << 20;  // bytes of each device
+  int devices = kDevices;
 
   // Read by tests.
   std::array<std::size_t, kDevices> used = {};  // bytes allocated

@@ -56,6 +56,7 @@ class KernelsTestNative : public GpuTest {
   static double Tolerance(at::ScalarType type) { return type == at::kFloat ? 2e-5 : 8e-3; }
   static void ExpectNear(const at::Tensor& actual, const at::Tensor& exact, const std::string& what) {
     const double scale = exact.abs().max().item<double>();
+    EXPECT_GT(scale, 0) << what << ": nothing is compared with zeros";
     const double error = actual.to(at::kDouble).sub(exact).abs().max().item<double>();
     EXPECT_LE(error, Tolerance(actual.scalar_type()) * scale) << what;
   }
