@@ -89,8 +89,14 @@ def test_tests_of_the_device_run(tree: Tree) -> None:
 STEPS = ("facts", "kernels_test", "clock_test", "device_test")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("step", "tests"), [("kernels_test", 1), ("kernels_test", 3), ("device_test", 2)])
+@pytest.mark.parametrize(
+    ("step", "tests"),
+    [
+        ("kernels_test", 1),
+        pytest.param("kernels_test", 3, marks=pytest.mark.slow),
+        pytest.param("device_test", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_a_check_that_is_killed_continues(tree: Tree, tmp_path: Path, step: str, tests: int) -> None:
     out = tmp_path / "check.json"
     flags = [f"--only={','.join(STEPS)}", f"--out={out}", "--python=/bin/false"]
