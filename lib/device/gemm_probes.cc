@@ -19,6 +19,7 @@
 #include "lib/aten/precision_scopes.h"
 #include "lib/aten/products.h"
 #include "lib/aten/storage_type.h"
+#include "lib/base/text.h"
 #include "lib/hardware/roofs/bursts.h"
 #include "lib/workload/operators/products.h"
 
@@ -89,8 +90,9 @@ std::function<void()> ProductOnGpu(Dtype dtype, const GpuProduct& product, at::D
 
 class GpuProbe {
  public:
-  GpuProbe(Dtype dtype, GpuProduct kind, at::Device device, std::shared_ptr<timing::Clock> clock)
-      : dtype_(dtype), kind_(std::move(kind)), device_(device), clock_(std::move(clock)) {}
+  GpuProbe(Dtype dtype, GpuProduct kind, at::Device device, std::shared_ptr<timing::Clock> clock,
+           std::function<void(std::string)> fault)
+      : dtype_(dtype), kind_(std::move(kind)), device_(device), clock_(std::move(clock)), fault_(std::move(fault)) {}
 
   double Run(double seconds) {
     if (broken_) return 0;
@@ -104,7 +106,8 @@ class GpuProbe {
       }
       const auto products = static_cast<int64_t>(std::clamp(seconds / std::max(seconds_, 1e-6), 1.0, 400.0));
       seconds_ = TimeOf(products) / static_cast<double>(products);
-    } catch (const c10::Error&) {  // not enough memory, or no product in this precision
+    } catch (const c10::Error& error) {  // not enough memory, or no product in this precision
+      fault_(absl::StrCat(std::string(Name(dtype_)), " ", kind_.name, ": ", FirstLine(error.what_without_backtrace())));
       product_ = nullptr;
       broken_ = true;
       return 0;
@@ -126,6 +129,7 @@ class GpuProbe {
   GpuProduct kind_;
   at::Device device_;
   std::shared_ptr<timing::Clock> clock_;
+  std::function<void(std::string)> fault_;
   std::function<void()> product_;
   double seconds_ = 0;
   bool broken_ = false;
@@ -154,10 +158,11 @@ std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuGemmProbes(Dtype 
 }
 
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(Dtype dtype, at::Device device,
-                                                                          std::shared_ptr<timing::Clock> clock) {
+                                                                          std::shared_ptr<timing::Clock> clock,
+                                                                          std::function<void(std::string)> fault) {
   std::vector<std::pair<std::string, hardware::ComputeProbe>> probes;
   for (const GpuProduct& product : GpuProductsOf(dtype)) {
-    const auto probe = std::make_shared<GpuProbe>(dtype, product, device, clock);
+    const auto probe = std::make_shared<GpuProbe>(dtype, product, device, clock, fault);
     probes.emplace_back(product.name, [probe](double seconds) { return probe->Run(seconds); });
   }
   return probes;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/text.h"
 #include "lib/device/gemm_probes.h"
 #include "lib/device/host_waits.h"
@@ -86,7 +87,7 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
       {"cuda_driver", gpu.cuda_driver},
       {"cuda_runtime", gpu.cuda_runtime},
       {"gpu_datasheet", datasheet_ == nullptr ? "unknown" : std::string(datasheet_->name)},
-      {"gpu_probe_fault", meter_->fault().empty() ? "none" : meter_->fault()},
+      {"gpu_probe_fault", ProbeFaults()},
   };
   if (nvml_ == nullptr) {
     context.emplace_back("nvml", absl::StrCat("not available: ", nvml_missing_));
@@ -107,6 +108,12 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
   return context;
 }
 
+std::string GpuDevice::ProbeFaults() const {
+  std::vector<std::string> faults = *probe_faults_;
+  if (!meter_->fault().empty()) faults.insert(faults.begin(), meter_->fault());
+  return faults.empty() ? "none" : absl::StrJoin(faults, "; ");
+}
+
 Conditions GpuDevice::ReadConditions() const {
   if (nvml_ == nullptr) return {};
   const hardware::NvmlReading reading = nvml_->Read();
@@ -119,7 +126,9 @@ Conditions GpuDevice::ReadConditions() const {
 }
 
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuDevice::GemmProbes(Dtype dtype) const {
-  return GpuGemmProbes(dtype, torch_device_, NewClock());
+  return GpuGemmProbes(dtype, torch_device_, NewClock(), [faults = probe_faults_](std::string fault) {
+    if (std::ranges::find(*faults, fault) == faults->end()) faults->push_back(std::move(fault));
+  });
 }
 
 void GpuDevice::RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -56,6 +56,8 @@ class GpuDevice final : public MeteredDevice {
   Gpu* gpu() const override { return gpu_.get(); }
 
  private:
+  // Why roofs are not known, of streams and of products; "none" if all ran so far.
+  std::string ProbeFaults() const;
   hardware::RoofMeter& meter() const override { return *meter_; }
   std::vector<std::pair<std::string, hardware::ComputeProbe>> GemmProbes(workload::Dtype dtype) const override;
 
@@ -68,6 +70,8 @@ class GpuDevice final : public MeteredDevice {
   std::function<double()> host_seconds_;
   const hardware::Datasheet* datasheet_;
   timing::EventClock clock_;
+  // Of products: the probes, which have it, too, are the meter's.
+  const std::shared_ptr<std::vector<std::string>> probe_faults_ = std::make_shared<std::vector<std::string>>();
   const std::unique_ptr<hardware::GpuRoofMeter> meter_;
   const std::optional<double> idle_watts_;  // before any work
 };

@@ -14,7 +14,10 @@ c10::intrusive_ptr<c10d::Backend> Make(const c10::intrusive_ptr<c10d::Store>& st
   const c10::cuda::CUDAGuard guard(device);
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, std::move(options));
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, std::move(options));
+  // Otherwise a barrier guesses the device by the rank.
+  group->setBoundDeviceId(device);
+  return group;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Every family on a device whose tensors are separate from the host's, with CUDA's rules: the path of LibTorch's
 // operators on a GPU.
 
+#include <ATen/Context.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/device/gemm_probes.h"
 #include "tests/base/temp_folder.h"
 #include "tests/benchmarks/compact.h"
 #include "tests/benchmarks/every_case.h"
@@ -108,6 +110,59 @@ TEST_F(AcceleratorTest, RandomDataIsMadeThere) {
     if (count > 0) names.insert(name);
   }
   EXPECT_THAT(names, testing::UnorderedElementsAre("aten::normal_", "aten::random_"));
+}
+
+TEST_F(AcceleratorTest, CodesOfInt4AreMadeThere) {
+  for (const char* impl : {"eager", "native"}) {
+    const PlannedCase planned = CaseAt("gemv", {{"impl", impl}, {"precision", "int4"}, {"n", "128"}, {"k", "128"}});
+    Inputs inputs(*device_, 1, planned.name);
+    const accelerator::Counts before = accelerator::CountsNow();
+    ASSERT_TRUE(planned.family->BuildAt(planned.point, inputs).ok());
+    EXPECT_EQ((accelerator::CountsNow() - before).operators["aten::random_"], 1) << impl;
+  }
+}
+
+// cuDNN, which LibTorch prefers on Hopper, may have no plan for keys with a stride of 0 over the heads of a group.
+TEST_F(AcceleratorTest, HeadsThatShareKeysAreNotLeftToCudnn) {
+  for (const auto& [kv_heads, allowed] : {std::pair("2", false), {"4", true}}) {
+    const PlannedCase planned = CaseAt(
+        "attention",
+        {{"impl", "sdpa"}, {"dtype", "bf16"}, {"heads", "4"}, {"kv_heads", kv_heads}, {"keys", "32"}, {"d", "16"}});
+    Inputs inputs(*device_, 1, planned.name);
+    const auto built = planned.family->BuildAt(planned.point, inputs);
+    ASSERT_TRUE(built.ok()) << built.status();
+    std::set<bool> seen;
+    accelerator::OnLaunch([&] { seen.insert(at::globalContext().userEnabledCuDNNSDP()); });
+    RunOnce(*built);
+    accelerator::OnLaunch(nullptr);
+    EXPECT_THAT(seen, testing::ElementsAre(allowed)) << kv_heads;
+    EXPECT_TRUE(at::globalContext().userEnabledCuDNNSDP()) << "it is allowed again";
+  }
+}
+
+// A product that the device refuses, or one in another precision, would be a roof that is wrong in silence.
+TEST_F(AcceleratorTest, ProbesOfProductsRunInTheirPrecision) {
+  using workload::Dtype;
+  for (const auto& [dtype, product] :
+       {std::pair(Dtype::kInt8, "aten::_int_mm"), {Dtype::kFp32, "aten::mm"}, {Dtype::kTf32, "aten::mm"}}) {
+    std::vector<std::string> faults;
+    auto probes = GpuGemmProbes(dtype, device_->torch_device(), device_->NewClock(),
+                                [&](std::string fault) { faults.push_back(std::move(fault)); });
+    const accelerator::Counts before = accelerator::CountsNow();
+    std::optional<bool> tf32;
+    // One product is enough.
+    accelerator::OnLaunch([&, product = product] {
+      if ((accelerator::CountsNow() - before).operators[product] == 0) return;
+      tf32 = at::globalContext().allowTF32CuBLAS();
+      TORCH_CHECK(false, "enough");
+    });
+    EXPECT_EQ(probes.front().second(1e-3), 0);
+    accelerator::OnLaunch(nullptr);
+    EXPECT_THAT(faults, testing::ElementsAre(std::string(Name(dtype)) + " gemm 4096: enough"));
+    EXPECT_EQ(tf32, dtype == Dtype::kTf32);
+    EXPECT_EQ(probes.front().second(1e-3), 0) << "it is not tried again";
+    EXPECT_EQ(faults.size(), 1);
+  }
 }
 
 class LaunchesTest : public AcceleratorTest {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -102,6 +103,45 @@ double OutlierColumns(const std::string& impl, const std::string& threshold) {
 }
 
 // Columns in which one of the rows' normal numbers reaches the threshold, which is any number.
+// A clone begins with what the first copy holds, and must not change it once more.
+TEST(MatmulData, IsWhatItsNameSays) {
+  constexpr int64_t kK = 48;
+  CpuDevice device(1);
+  for (const char* dtype : {"fp32", "bf16", "fp16", "fp8", "int8"}) {
+    for (const std::string data : {"normal", "zeros", "integers"}) {
+      if (data == "integers" && std::string(dtype) == "int8") continue;
+      SCOPED_TRACE(testing::Message() << dtype << " " << data);
+      const PlannedCase planned = CaseAt(
+          "matmul",
+          {{"impl", "eager"}, {"dtype", dtype}, {"data", data}, {"m", "32"}, {"n", "64"}, {"k", std::to_string(kK)}});
+      Inputs inputs(device, 1, planned.name);
+      const auto built = planned.family->BuildAt(planned.point, inputs);
+      ASSERT_TRUE(built.ok()) << built.status();
+      for (const at::Tensor& operand : std::span(inputs.operands()).first(2)) {
+        const at::Tensor values = operand.to(at::kFloat);
+        const auto nonzero = values.count_nonzero().item<int64_t>();
+        if (data == "zeros") {
+          EXPECT_LE(nonzero, operand.numel() / kK);
+          EXPECT_GT(2 * nonzero, operand.numel() / kK) << "its result can be checked";
+        } else {
+          EXPECT_GT(nonzero, operand.numel() / 2);
+        }
+        const bool are_integers = values.equal(values.round());
+        EXPECT_EQ(are_integers, data == "integers" || std::string(dtype) == "int8");
+        EXPECT_LT(values.abs().max().item<float>(), std::string(dtype) == "int8" ? 128 : 20);
+      }
+      inputs.StartClone();
+      const auto clone = planned.family->BuildAt(planned.point, inputs);
+      ASSERT_TRUE(clone.ok()) << clone.status();
+      RunOnce(*built);
+      RunOnce(*clone);
+      EXPECT_TRUE(WholeResult(*clone)[0].equal(WholeResult(*built)[0]));
+    }
+  }
+  const PlannedCase planned = CaseAt("matmul", {{"dtype", "int8"}, {"data", "integers"}, {"n", "64"}});
+  EXPECT_FALSE(planned.family->SupportOf(planned.point, device).ok());
+}
+
 TEST(OutlierThreshold, CountsTheColumnsThatReachIt) {
   for (const char* impl : {"eager", "native"}) {
     for (const char* threshold : {"2", "2.5", "3"}) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -319,6 +320,14 @@ unsigned g_first_block = 0;
 void Seed(uint32_t seed) { Random().seed(seed); }
 
 const Place& Here() { return Block::running_block->place(); }
+
+Clocks& TheClocks() {
+  static Clocks clocks = [] {
+    const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+    return Clocks{.nanoseconds = [now] { return static_cast<uint64_t>(now()); }, .cycles = now};
+  }();
+  return clocks;
+}
 
 void Barrier(const std::source_location& where) { Block::running_block->Barrier(where); }
 

@@ -48,6 +48,13 @@ class BlocksFrom {
 // The seed alone determines the orders of turns.
 void Seed(uint32_t seed);
 
+// What kernels read: the host's time, until a test sets something else.
+struct Clocks {
+  std::function<uint64_t()> nanoseconds;
+  std::function<long long()> cycles;
+};
+Clocks& TheClocks();
+
 // Waits until all threads of the block are here.
 void Barrier(const std::source_location& where);
 // Waits until all lanes of the warp in `lanes` are here, and returns the value of `lane`.

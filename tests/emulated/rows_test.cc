@@ -90,8 +90,8 @@ class Rows : public testing::TestWithParam<RowsShape> {
   }
 
   template <typename T>
-  void Softmax() const {
-    const auto x = Normal<T>(rows_ * cols_, 3, 6);
+  void Softmax(double mean) const {
+    const auto x = Normal<T>(rows_ * cols_, mean, 6);
     const auto y = Run(x, [&](T* to, const T* from, int64_t rows) {
       return LaunchSoftmax(kType<T>, to, from, rows, cols_, CallersStream());
     });
@@ -121,8 +121,11 @@ TEST_P(Rows, LayerNorm) {
   LayerNorm<Bf16>();
 }
 TEST_P(Rows, Softmax) {
-  Softmax<float>();
-  Softmax<Bf16>();
+  // exp() of rows that are far below zero is zero, unless their own maximum is subtracted.
+  for (const double mean : {3, -300}) {
+    Softmax<float>(mean);
+    Softmax<Bf16>(mean);
+  }
 }
 
 // Columns that fill a warp, a block, all registers of one, and remainders of each.

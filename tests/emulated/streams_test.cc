@@ -164,5 +164,23 @@ TEST(ReadSum, IsOneAtomicABlock) {
 
 TEST(Spin, Ends) { EXPECT_EQ(timing::LaunchSpin(1e-5, CallersStream()), cudaSuccess); }
 
+// On a GPU a timer may stand still under a profiler, and cycles where the clock is lowered pass slowly.
+TEST(Spin, EndsByEitherClock) {
+  constexpr int kPatience = 100'000;
+  const Clocks before = TheClocks();
+  int reads = 0;
+  // Both advance in the end, so that a kernel that waits for both ends, too.
+  const auto runs = [&] { return 1000 * ++reads; };
+  const auto stands = [&] { return ++reads < kPatience ? 0 : 1'000'000'000; };
+  for (const bool has_timer : {true, false}) {
+    reads = 0;
+    TheClocks().nanoseconds = has_timer ? std::function<uint64_t()>(runs) : stands;
+    TheClocks().cycles = has_timer ? std::function<long long()>(stands) : runs;
+    EXPECT_EQ(timing::LaunchSpin(1e-5, CallersStream()), cudaSuccess);
+    EXPECT_LT(reads, kPatience) << has_timer;
+  }
+  TheClocks() = before;
+}
+
 }  // namespace
 }  // namespace roofbench::emulated

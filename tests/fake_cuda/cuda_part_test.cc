@@ -23,11 +23,6 @@
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 #include "tests/fake_cuda/other_stream_cuda.h"
 
-// LibTorch's allocator asks this whether a device has a context. The default would ask the driver, which is missing.
-namespace c10::cuda::_internal {
-C10_IMPORT void setHasPrimaryContext(bool (*has)(c10::DeviceIndex));
-}  // namespace c10::cuda::_internal
-
 namespace roofbench {
 namespace {
 
@@ -43,11 +38,7 @@ const GpuModule& Module() {
   return **module;
 }
 
-Gpu* Open(int index, std::string* why) {
-  Gpu* const opened = Module().open(index, why);
-  c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
-  return opened;
-}
+Gpu* Open(int index, std::string* why) { return Module().open(index, why); }
 
 at::Tensor Bytes(int64_t mib, int index = 0) {
   return at::empty({mib * kMib},
@@ -167,6 +158,32 @@ TEST_F(CudaPart, AnEventPassesWhenTheDeviceReachesIt) {
   EXPECT_TRUE(queue->IsPassed(0));
   EXPECT_FALSE(queue->IsPassed(1));
   EXPECT_THROW(queue->SecondsBetween(0, 1), std::runtime_error) << "not passed yet";
+}
+
+// A host that sleeps in a wait is woken up late, by tens of microseconds.
+TEST_F(CudaPart, TheHostDoesNotSleepWhileItWaits) {
+  const int before = TheFakeCuda().blocking_waits;
+  timing::EventClock clock(gpu_->NewEventQueue());
+  clock.BeginChunk(1);
+  clock.Mark();
+  clock.EndChunk();
+  EXPECT_EQ(TheFakeCuda().blocking_waits, before);
+}
+
+TEST_F(CudaPart, AQuestionLeavesNoError) {
+  const std::unique_ptr<timing::EventQueue> queue = gpu_->NewEventQueue();
+  queue->Reserve(1);
+  queue->Record(0);
+  EXPECT_FALSE(queue->IsPassed(0));
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+// The allocator reserves 20 MiB for it.
+TEST_F(CudaPart, ThePeakIsOfTensors) {
+  gpu_->ResetPeak();
+  const double before = gpu_->PeakBytes();
+  { const at::Tensor x = Bytes(4); }
+  EXPECT_EQ(gpu_->PeakBytes(), before + 4 * kMib);
 }
 
 TEST_F(CudaPart, AllWorkGoesToTheCurrentStream) {
@@ -322,6 +339,33 @@ TEST_F(CudaPart, NothingRunsWhileAGraphIsRecorded) {
   gpu_->streams().Free(memory);
 }
 
+// What other streams allocate meanwhile outlives the graph. They have memory of their own: the rest of 20 MiB.
+TEST_F(CudaPart, AGraphTakesTheMemoryOfItsStreamAlone) {
+  const c10::cuda::CUDAStream other = OtherStream().current_stream();
+  const auto there = [&] {
+    const c10::cuda::CUDAStreamGuard guard(other);
+    return Bytes(4);
+  };
+  const at::Tensor held = there();
+  at::Tensor outliving;
+  const auto record = [&](const std::function<void()>& mark) {
+    mark();
+    if (TheFakeCuda().capturing > 0) outliving = there();
+  };
+  const std::unique_ptr<GpuGraph> graph = gpu_->Record(record);
+  EXPECT_EQ(gpu_->GraphBytes(), 0);
+  EXPECT_TRUE(outliving.defined());
+}
+
+// Such a call would be made once, while the graph is recorded.
+TEST_F(CudaPart, ACaptureRefusesCallsThatAreUnsafe) {
+  const std::unique_ptr<timing::EventQueue> queue = gpu_->NewEventQueue();
+  queue->Reserve(1);
+  queue->Record(0);
+  EXPECT_THROW(gpu_->Record([&](const std::function<void()>&) { queue->IsPassed(0); }), std::runtime_error);
+  EXPECT_EQ(TheFakeCuda().capturing, 0);
+}
+
 // The device has 64 MiB, and a graph's memory comes from the driver, not from the allocator's cache.
 TEST_F(CudaPart, ARecordingCanUseAllFreeMemory) {
   { const at::Tensor x = Bytes(30); }
@@ -392,6 +436,7 @@ TEST_F(CudaPart, MakesABackendOfEachRank) {
   EXPECT_EQ(backend->getBackendName(), "nccl");
   EXPECT_EQ(backend->getRank(), 1);
   EXPECT_EQ(backend->getSize(), 2);
+  EXPECT_EQ(backend->getBoundDeviceId(), at::Device(at::kCUDA, 0)) << "a barrier would guess by the rank";
   EXPECT_TRUE(backend->supportsCoalescing()) << "by which both directions begin together";
   backend->abort();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA runtime without a GPU, for the calls of LibTorch and ours: it allocates by malloc, keeps a time for each
-// stream and records captures. It replaces NVIDIA's in a program that links it; all other functions are NVIDIA's own.
+// stream and records captures. It replaces NVIDIA's in a program that links it or is started with it preloaded, and its
+// name is that of the driver's library; all other functions are NVIDIA's own.
 //
 // Every operation takes a microsecond of its stream, and streams run at the same time, as LibTorch's do. Copies happen
 // when the host waits for them. Calls that CUDA refuses fail here with CUDA's error.
@@ -16,12 +17,15 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 // The runtime's library defines the types of its handles.
 struct CUevent_st {
   bool is_timed = true;
+  bool is_blocking = false;
   bool is_recorded = false;
   double seconds = 0;     // when the device reaches it
   bool by_graph = false;  // recorded by a graph, unknown to the host: waiting for it returns at once
@@ -43,7 +47,9 @@ struct CUstream_st {
   double seconds = 0;                              // when the device has finished all of its work
   int operations = 0;                              // outside captures
   std::unique_ptr<CUgraph_st> captured = nullptr;  // during a capture
-  bool is_invalid = false;                         // the capture contains a forbidden call
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id capturer = {};
+  bool is_invalid = false;  // the capture contains a forbidden call
 };
 
 namespace {
@@ -96,10 +102,18 @@ cudaError_t Invalidated() {
   return cudaErrorStreamCaptureUnsupported;
 }
 
-// Calls that a thread may make during a capture in relaxed mode.
-cudaError_t IfRelaxed() {
-  return g_capturing.empty() || t_mode == cudaStreamCaptureModeRelaxed ? cudaSuccess : Invalidated();
+// Calls that are unsafe during a capture: its mode and that of the thread decide whether CUDA refuses them.
+cudaError_t IfSafe() {
+  for (const CUstream_st* stream : g_capturing) {
+    if (t_mode == cudaStreamCaptureModeRelaxed || stream->mode == cudaStreamCaptureModeRelaxed) continue;
+    const bool is_global = t_mode == cudaStreamCaptureModeGlobal && stream->mode == cudaStreamCaptureModeGlobal;
+    if (is_global || stream->capturer == std::this_thread::get_id()) return Invalidated();
+  }
+  return cudaSuccess;
 }
+
+// Not an error: a call that finds the device at work leaves none for cudaGetLastError.
+cudaError_t ReadyAt(double seconds) { return seconds > g_awaited ? cudaErrorNotReady : Done(); }
 
 // The host waits for the device time `seconds`.
 void RunUntil(double seconds) {
@@ -159,7 +173,12 @@ cudaError_t Launched(cudaStream_t stream) {
 namespace roofbench {
 
 FakeCuda& TheFakeCuda() {
-  static FakeCuda fake;
+  static FakeCuda fake = [] {
+    FakeCuda made;
+    if (const char* mib = std::getenv("FAKE_CUDA_MIB"); mib != nullptr) made.memory = std::stoull(mib) << 20;
+    if (const char* count = std::getenv("FAKE_CUDA_DEVICES"); count != nullptr) made.devices = std::atoi(count);
+    return made;
+  }();
   return fake;
 }
 
@@ -168,11 +187,16 @@ bool HasWaitedFor(cudaStream_t stream) { return StreamOf(stream).seconds <= g_aw
 
 }  // namespace roofbench
 
+// LibTorch's allocator asks this, and LibTorch the driver.
+namespace c10::cuda {
+__attribute__((visibility("default"))) bool hasPrimaryContext(signed char /*device*/) { return true; }
+}  // namespace c10::cuda
+
 extern "C" {
 
 // Devices.
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = FakeCuda::kDevices;
+  *count = TheFakeCuda().devices;
   return Done(TheFakeCuda().count_error);
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -180,7 +204,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= FakeCuda::kDevices) return Done(cudaErrorInvalidDevice);
+  if (device < 0 || device >= TheFakeCuda().devices) return Done(cudaErrorInvalidDevice);
   TheFakeCuda().device = device;
   return Done();
 }
@@ -234,7 +258,7 @@ cudaError_t cudaPeekAtLastError() { return t_last_error; }
 
 // Memory.
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
+  if (const cudaError_t error = IfSafe(); error != cudaSuccess) return Done(error);
   FakeCuda& fake = TheFakeCuda();
   const int device = fake.device;
   if (fake.used[static_cast<std::size_t>(device)] + bytes > fake.memory) return Done(cudaErrorMemoryAllocation);
@@ -246,13 +270,31 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return Done();
-  if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
+  if (const cudaError_t error = IfSafe(); error != cudaSuccess) return Done(error);
   const auto found = g_blocks.find(memory);
   if (found == g_blocks.end()) return Done(cudaErrorInvalidValue);
   if (g_capturing.empty()) RunUntil(EndOfDevice());
   TheFakeCuda().used[static_cast<std::size_t>(found->second.device)] -= found->second.bytes;
   g_blocks.erase(found);
   std::free(memory);
+  return Done();
+}
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int) {
+  *memory = std::malloc(bytes);
+  return Done();
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return Done();
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  *attributes = {};
+  auto found = g_blocks.upper_bound(const_cast<void*>(memory));
+  const bool is_device =
+      found != g_blocks.begin() &&
+      static_cast<const char*>(memory) < static_cast<const char*>((--found)->first) + found->second.bytes;
+  attributes->type = is_device ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  attributes->device = is_device ? found->second.device : 0;
   return Done();
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -268,6 +310,12 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return Enqueued(stream, {.type = cudaGraphNodeTypeMemset, .copy = [=] { std::memset(to, value, bytes); }});
 }
 
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  return error == cudaSuccess ? Awaited(StreamOf(nullptr).seconds) : error;
+}
+cudaError_t cudaMemset(void* to, int value, std::size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
+
 // Streams and events.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
   g_streams.push_back(std::make_unique<CUstream_st>());
@@ -276,15 +324,14 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int
   return Done();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return Awaited(StreamOf(stream).seconds); }
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return Done(StreamOf(stream).seconds > g_awaited ? cudaErrorNotReady : cudaSuccess);
-}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return ReadyAt(StreamOf(stream).seconds); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   StreamOf(stream).seconds = std::max(StreamOf(stream).seconds, event->seconds);
   return Done();
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  *event = new CUevent_st{.is_timed = (flags & cudaEventDisableTiming) == 0};
+  *event = new CUevent_st{.is_timed = (flags & cudaEventDisableTiming) == 0,
+                          .is_blocking = (flags & cudaEventBlockingSync) != 0};
   g_events.insert(*event);
   ++TheFakeCuda().live_events;
   return Done();
@@ -309,10 +356,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
-  return Done(event->seconds > g_awaited ? cudaErrorNotReady : cudaSuccess);
+  if (const cudaError_t error = IfSafe(); error != cudaSuccess) return Done(error);
+  return ReadyAt(event->seconds);
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return Awaited(event->by_graph ? 0 : event->seconds); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  TheFakeCuda().blocking_waits += event->is_blocking ? 1 : 0;
+  return Awaited(event->by_graph ? 0 : event->seconds);
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   for (const cudaEvent_t event : {start, end}) {
     if (!event->is_timed || !event->is_recorded) return Done(cudaErrorInvalidResourceHandle);
@@ -323,11 +373,13 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 }
 
 // Captures and graphs.
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (IsDefault(stream)) return Done(cudaErrorStreamCaptureUnsupported);
   if (StreamOf(stream).captured) return Done(cudaErrorIllegalState);
   StreamOf(stream).captured = std::make_unique<CUgraph_st>();
   StreamOf(stream).is_invalid = false;
+  StreamOf(stream).mode = mode;
+  StreamOf(stream).capturer = std::this_thread::get_id();
   g_capturing.insert(&StreamOf(stream));
   TheFakeCuda().capturing = g_capturing.size();
   return Done();
@@ -432,6 +484,12 @@ cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaS
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void*, void**) {
   return Launched(config->stream);
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->binaryVersion = attributes->ptxVersion = 90;
+  attributes->maxThreadsPerBlock = 1024;
+  return Done();
 }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return Done(); }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, std::size_t,

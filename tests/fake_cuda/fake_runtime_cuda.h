@@ -16,8 +16,10 @@ struct FakeCuda {
   cudaError_t count_error = cudaSuccess;  // of cudaGetDeviceCount, such as an old driver
   cudaError_t next_error = cudaSuccess;   // of the next synchronization, once
   cudaError_t next_launch_error = cudaSuccess;
-  cudaError_t sticky_error = cudaSuccess;      // of every call from now on, as after an illegal access
+  cudaError_t sticky_error = cudaSuccess;  // of every call from now on, as after an illegal access
+  // For a program that is started with the stand-in, the variables FAKE_CUDA_MIB and FAKE_CUDA_DEVICES set these.
   std::size_t memory = std::size_t{64} << 20;  // bytes of each device
+  int devices = kDevices;
 
   // Read by tests.
   std::array<std::size_t, kDevices> used = {};  // bytes allocated
@@ -26,7 +28,8 @@ struct FakeCuda {
   int graph_launches = 0;
   std::size_t capturing = 0;  // streams that capture
   int live_events = 0;
-  int live_graphs = 0;  // including executables
+  int blocking_waits = 0;  // for events that let the host sleep
+  int live_graphs = 0;     // including executables
 };
 
 // The state of the linked library.

@@ -7,7 +7,12 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "lib/timing/statistics.h"
 #include "tests/gpu/gpu_test.h"
@@ -71,6 +76,41 @@ TEST_F(ClockTest, AnEmptyPairOfEventsHasAFloor) {
   RecordProperty("floor_us", std::to_string(floor * 1e6));
   EXPECT_GT(floor, 0);
   EXPECT_LT(floor, 1e-3);
+}
+
+TEST_F(ClockTest, LaunchesHaveFloors) {
+  const auto each = [&](const std::function<void()>& launch) {
+    device().clock().BeginChunk(2);
+    device().clock().Mark();
+    for (int i = 0; i < kSteps; ++i) launch();
+    device().clock().Mark();
+    return device().clock().EndChunk().back() / kSteps;
+  };
+  const std::unique_ptr<GpuGraph> graph = gpu().Record([&](const std::function<void()>&) { gpu().Spin(0); });
+  const double kernel = each([&] { gpu().Spin(0); });
+  const double whole = each([&] { graph->Replay([] {}); });
+  std::printf("launch floor %.3f us\ngraph launch floor %.3f us\n", kernel * 1e6, whole * 1e6);
+  for (const double seconds : {kernel, whole}) {
+    EXPECT_GT(seconds, 0);
+    EXPECT_LT(seconds, 1e-3);
+  }
+}
+
+// Prints how an idle device reaches its clocks, which explains the first samples of a run.
+TEST_F(ClockTest, RampsUpFromIdle) {
+  using std::chrono::steady_clock;
+  if (!device().ReadConditions().clock_hertz) GTEST_SKIP() << "the clock is unknown";
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  const auto start = steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
+  };
+  for (int reading = 0; reading < 30; ++reading) {
+    const std::optional<double> hertz = device().ReadConditions().clock_hertz;
+    ASSERT_TRUE(hertz);
+    std::printf("clock after %lld ms: %.0f MHz\n", static_cast<long long>(elapsed()), *hertz / 1e6);
+    Chunk(4096);
+  }
 }
 
 TEST_F(ClockTest, ASpinEndsWhenItShould) {

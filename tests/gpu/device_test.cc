@@ -8,10 +8,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "lib/aten/precision_scopes.h"
+#include "lib/hardware/datasheet.h"
 #include "lib/observe/peak_memory.h"
 #include "lib/timing/statistics.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/gpu/roof_bounds.h"
 
 namespace roofbench {
 namespace {
@@ -34,23 +40,45 @@ TEST_F(DeviceTest, HasFacts) {
 }
 
 TEST_F(DeviceTest, RoofsAreSane) {
-  device().Calibrate(hardware::StreamsAnd({Dtype::kFp32, Dtype::kTf32, Dtype::kBf16}));
+  std::vector<Dtype> supported;
+  std::ranges::copy_if(workload::kDtypes, std::back_inserter(supported),
+                       [](Dtype dtype) { return device().Supports(dtype).ok(); });
+  for (const Dtype dtype : supported) device().Calibrate(hardware::StreamsAnd({dtype}));
   const workload::Peaks& peaks = device().MeasuredPeaks();
+  for (const auto& [name, rate] : workload::KnownRates(peaks)) {
+    std::printf("  roof %s: %.4g\n", std::string(name).c_str(), rate);
+  }
   EXPECT_THAT(device().Context(), testing::Contains(testing::Pair("gpu_probe_fault", "none")));
-  for (const double rate : {peaks.read, peaks.copy, peaks.update, peaks.write}) EXPECT_GT(rate, 1e9);
-  EXPECT_GT(peaks.flops_per_second[Index(Dtype::kFp32)], 1e11);
-  if (device().Supports(Dtype::kTf32).ok()) {
-    EXPECT_GT(peaks.flops_per_second[Index(Dtype::kTf32)], peaks.flops_per_second[Index(Dtype::kFp32)]);
+  const auto* const sheet = device().datasheet();
+  EXPECT_THAT(ImplausibleRoofs(peaks, sheet == nullptr ? workload::Peaks() : sheet->peaks, supported),
+              testing::IsEmpty());
+}
+
+// Without a GPU, too.
+TEST(RoofBounds, FindWhatCannotBe) {
+  const workload::Peaks& sheet = hardware::FindDatasheet("h200")->peaks;
+  const std::vector<Dtype> all(workload::kDtypes.begin(), workload::kDtypes.end());
+  workload::Peaks good = sheet;
+  for (double& rate : good.flops_per_second) rate *= 0.7;
+  for (double* rate : {&good.read, &good.copy, &good.update, &good.write}) *rate *= 0.9;
+  EXPECT_THAT(ImplausibleRoofs(good, sheet, all), testing::IsEmpty());
+  const auto changed = [&](double& rate, double share) {
+    const double before = std::exchange(rate, rate * share);
+    const auto found = ImplausibleRoofs(good, sheet, all);
+    rate = before;
+    return found;
+  };
+  for (const Dtype dtype : all) {
+    double& rate = good.flops_per_second[Index(dtype)];
+    const std::string name(Name(dtype));
+    EXPECT_THAT(changed(rate, 0), testing::ElementsAre(name + " is unknown"));
+    EXPECT_THAT(changed(rate, 0.5), testing::ElementsAre(testing::StartsWith(name + " 0.35")));
+    EXPECT_THAT(changed(rate, 1.6), testing::ElementsAre(testing::StartsWith(name + " 1.12")));
   }
-  if (device().datasheet() == nullptr) return;
-  const workload::Peaks& sheet = device().datasheet()->peaks;
-  for (const double rate : {peaks.read, peaks.copy, peaks.update, peaks.write}) {
-    EXPECT_LT(rate, 1.02 * sheet.read);
-    EXPECT_GT(rate, 0.6 * sheet.read);
+  for (double* rate : {&good.read, &good.copy, &good.update, &good.write}) {
+    for (const double share : {0.0, 0.6, 1.2}) EXPECT_EQ(changed(*rate, share).size(), 1) << share;
   }
-  const double bf16 = peaks.flops_per_second[Index(Dtype::kBf16)] / sheet.flops_per_second[Index(Dtype::kBf16)];
-  EXPECT_LT(bf16, 1.05);
-  EXPECT_GT(bf16, 0.5);
+  EXPECT_THAT(ImplausibleRoofs(good, workload::Peaks(), all), testing::IsEmpty()) << "a GPU without a datasheet";
 }
 
 TEST_F(DeviceTest, DisplacedOperandsComeFromMemory) {

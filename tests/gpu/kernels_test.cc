@@ -56,6 +56,7 @@ class KernelsTestNative : public GpuTest {
   static double Tolerance(at::ScalarType type) { return type == at::kFloat ? 2e-5 : 8e-3; }
   static void ExpectNear(const at::Tensor& actual, const at::Tensor& exact, const std::string& what) {
     const double scale = exact.abs().max().item<double>();
+    EXPECT_GT(scale, 0) << what << ": nothing is compared with zeros";
     const double error = actual.to(at::kDouble).sub(exact).abs().max().item<double>();
     EXPECT_LE(error, Tolerance(actual.scalar_type()) * scale) << what;
   }
@@ -86,8 +87,11 @@ TEST_F(KernelsTestNative, NormsAndSoftmax) {
       ExpectNear(y, at::layer_norm(exact, {cols}, weight.to(at::kDouble), bias.to(at::kDouble), kEpsilon),
                  "layer_norm " + what);
 
-      ASSERT_EQ(table_->softmax(type, y.data_ptr(), x.data_ptr(), rows, cols, Stream()), 0);
-      ExpectNear(y, at::softmax(exact, -1), "softmax " + what);
+      for (const double shift : {0, -300}) {  // far below zero, too
+        const at::Tensor shifted = x.add(shift);
+        ASSERT_EQ(table_->softmax(type, y.data_ptr(), shifted.data_ptr(), rows, cols, Stream()), 0);
+        ExpectNear(y, at::softmax(shifted.to(at::kDouble), -1), "softmax " + what);
+      }
     }
   }
 }

@@ -170,6 +170,11 @@ def test_further_violations_of_a_good_kernel_are_found(breakers: dict[str, Kerne
     rules.RULES["Good"] = Rule(loads=4, once=True)
     (found,) = violations(good)
     assert found == "0 loads in flight bypass L1, not 4: what is read once evicts what is read again"
+    once = [replace(one, name=one.name.replace("LDG.E", "LDG.E.NA")) for one in good.instructions]
+    assert list(violations(replace(good, instructions=once))) == []
+    (load, *_) = [one for one in once if one.name.startswith("LDG")]
+    (found,) = violations(replace(good, instructions=[*once, load]))
+    assert found == "5 loads bypass L1, not 4: what is read again comes from L2 each time"
 
 
 def test_a_kernel_without_a_rule_is_an_error() -> None:

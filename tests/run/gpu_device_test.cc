@@ -54,7 +54,7 @@ class GpuDeviceTest : public testing::Test {
       parts.nvml = hardware::Nvml::Open("0000:65:00.0", &parts.nvml_missing, ROOFBENCH_FAKE_NVML);
       EXPECT_NE(parts.nvml, nullptr) << parts.nvml_missing;
     }
-    parts.torch_device = at::kCPU;
+    parts.torch_device = torch_device_;
     parts.host_seconds = [this] { return machine_.host; };
     return std::make_unique<GpuDevice>(std::move(parts));
   }
@@ -90,6 +90,7 @@ class GpuDeviceTest : public testing::Test {
 
   timing::FakeMachine machine_;
   FakeGpu* gpu_ = nullptr;
+  at::Device torch_device_ = at::kCPU;
   double l2_bytes_ = 0;  // of the next device; 0: FakeGpu's
   RunOptions options_;
   int eager_steps_ = 0;
@@ -113,6 +114,18 @@ TEST_F(GpuDeviceTest, TheContextHasTheFindingsOfTheDoctor) {
   for (const auto& one : found) EXPECT_THAT(context, testing::Contains(Pair(one.fact, one.value)));
   EXPECT_THAT(context, testing::Contains(Pair("gpu_persistence", "on")));
   EXPECT_THAT(context, testing::Contains(Pair("gpu_idle_watts", "698.5")));
+}
+
+// A product that fails leaves its roof unknown. The reason must not be lost with the machine.
+TEST_F(GpuDeviceTest, TheContextSaysWhyAProductHasNoRate) {
+  torch_device_ = at::Device(at::kXLA);  // which this LibTorch lacks
+  const auto device = Make();
+  EXPECT_THAT(device->Context(), testing::Contains(Pair("gpu_probe_fault", "none")));
+  device->Calibrate(hardware::StreamsAnd({Dtype::kInt8, Dtype::kFp16}));
+  EXPECT_EQ(device->MeasuredPeaks().flops_per_second[Index(Dtype::kInt8)], 0);
+  EXPECT_THAT(device->Context(),
+              testing::Contains(Pair("gpu_probe_fault", testing::AllOf(HasSubstr("int8 gemm 4096: "), HasSubstr("XLA"),
+                                                                       HasSubstr("; fp16 gemm 8192 transposed: ")))));
 }
 
 TEST_F(GpuDeviceTest, SupportsWhatItsCapabilityHas) {

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from gpu_checks import __main__ as gpu_check
-from gpu_checks import facts, plan, processes, result_file, suites
+from gpu_checks import facts, nvml_calls, plan, processes, result_file, suites
 from gpu_checks import tests as gpu_tests
 from gpu_checks.step import Step, Tools
 from kernel_code import measured
@@ -549,6 +549,25 @@ def test_collectives_without_enough_gpus_are_skipped(machine: Machine) -> None:
     assert machine.step("collectives").status == "failed", "another one is wrong"
 
 
+@pytest.mark.parametrize(
+    ("visible", "listed", "seen"),
+    [(None, "GPU 0: NVIDIA H200 (UUID: GPU-8c)", 1), ("3", "", 1), ("2,3", "", 2), ("", "", 0), (None, "", 0)],
+)
+def test_collectives_start_nothing_without_enough_gpus(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, visible: str | None, listed: str, seen: int
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    machine.stand_in("nvidia-smi").write_text(f"#!/bin/sh\necho '{listed}'\n")
+    step = machine.step("collectives")
+    assert (step.status == "skipped") == (seen < 2)
+    assert step.reason.startswith(
+        f"needs 2 GPUs, one for each rank, and there {'is' if seen == 1 else 'are'} {seen}"
+    ) == (seen < 2)
+    assert (machine.calls("roofbench") == []) == (seen < 2)
+
+
 def test_nccl_is_verified_when_all_collectives_ran() -> None:
     def verified(families: Sequence[str], status: str = "passed", **shared: float | None) -> list[str]:
         figures = {"busbw": {f"{family}/impl:nccl/ranks:2": 1.0 for family in families}, "shared": shared}
@@ -758,6 +777,37 @@ def test_facts_are_taken_whatever_is_missing(machine: Machine) -> None:
     assert "MemFree" in of_call["files"]["/proc/meminfo"]
     assert {"memory.free", "mig.mode.current", "ecc.mode.current"} <= set(facts.OF_GPUS.split(","))
     json.dumps(step.figures)
+
+
+def test_each_call_of_the_drivers_library_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ROOT / "build/release/tests/libfake_nvml.so"
+    if not library.exists():
+        pytest.skip(f"{library.name} is not built")
+    monkeypatch.setenv("FAKE_NVML_NO_POWER", "1")
+    command = [sys.executable, "-I", nvml_calls.__file__, str(library)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert (found["nvmlInit_v2"], found["driver"]) == (0, "580.65.06")
+    (device,) = found["devices"]
+    assert device["nvmlDeviceGetClockInfo(1)"] == {"code": 0, "values": [1755]}
+    assert device["nvmlDeviceGetMigMode()"] == {"code": 0, "values": [0, 1]}
+    assert device["nvmlDeviceGetFieldValues(1)"]["values"] == [{"status": 0, "type": 1, "value": 698500}]
+    assert device["nvmlDeviceGetComputeRunningProcesses_v3()"]["values"][0] == 1
+    assert device["nvmlDeviceGetPowerUsage()"] == {"code": 3, "values": []}
+    assert device["nvmlDeviceGetCurrentClocksThrottleReasons()"]["code"] is None
+    named = set(re.findall(r'Find\(\s*"(nvml\w+)"', (ROOT / "lib/hardware/nvml.cc").read_text()))
+    asked = {call.partition("(")[0] for call in [*device, *found]}
+    assert named - asked == {"nvmlDeviceGetHandleByPciBusId_v2", "nvmlErrorString"}
+
+
+def test_floors_and_the_ramp_of_the_clock_are_figures(machine: Machine) -> None:
+    Path(machine.tools.gpu_test or "").write_text(
+        "#!/bin/sh\nprintf 'floor 1.5 us\\nlaunch floor 2.25 us\\ngraph launch floor 3.5 us\\n'\n"
+        "printf 'clock after 0 ms: 345 MHz\\nclock after 60 ms: 1980 MHz\\n'\n"
+        "printf '[       OK ] ClockTest.A (1 ms)\\n[==========] 1 test ran.\\n'\n"
+    )
+    figures = machine.step("clock_test").figures
+    assert [figures[name] for name in ("floor_us", "launch_floor_us", "graph_launch_floor_us")] == [1.5, 2.25, 3.5]
+    assert figures["clock_ramp_ms_mhz"] == [[0, 345], [60, 1980]]
 
 
 def test_facts_of_every_call_are_kept(good_machine: Machine) -> None:

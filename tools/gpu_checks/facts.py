@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from gpu_checks import processes
+from gpu_checks import nvml_calls, processes
 from gpu_checks.step import Step, Tools
 
 PATIENCE = 30.0  # seconds for each: nvidia-smi may wait for a driver that starts
@@ -34,6 +35,7 @@ def commands(tools: Tools) -> dict[str, list[str | Path]]:
         "processes": ["nvidia-smi", "--query-compute-apps=pid,name,used_memory", "--format=csv"],
         "nvidia_smi_q": ["nvidia-smi", "-q"],
         "topology": ["nvidia-smi", "topo", "-m"],
+        "nvml": [sys.executable, "-I", Path(nvml_calls.__file__)],
     }
     cuda_part = tools.roofbench.parent.parent / "lib/libroofbench_cuda.so"
     loaded = {"roofbench": tools.roofbench, "gpu_test": tools.gpu_test, "libroofbench_cuda": cuda_part}

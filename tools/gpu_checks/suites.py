@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +19,9 @@ from gpu_checks.step import Check, Step, Tools, finish
 
 PATIENCE = 7200.0  # seconds for a suite
 AGREEMENT = 0.02  # of our time and PyTorch's for a product
-# Launch-bound cases, their graphs, and one that fills the device.
+# Launch-bound cases, their graphs, and one that fills the device, also with operands that draw less power.
 CHOSEN = (
-    r"^(matmul/impl:(eager|graph)/dtype:bf16/n:(256|512|1024|4096|8192)"
+    r"^(matmul/impl:(eager|graph)/dtype:bf16/(data:[a-z]+/)?n:(256|512|1024|4096|8192)"
     r"|mlp/(impl:graph/)?dtype:bf16_autocast/steps:2/|copy|read)"
 )
 # Training steps of the published sizes, by single launches and as graphs.
@@ -132,7 +133,24 @@ def kernels(tools: Tools, step: Step) -> None:
         step.figures["kernels"] = measured.rows(results, iterations(results))
 
 
+def gpus(tools: Tools) -> int | None:
+    """How many programs see; None if that is not known without starting one."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return len(list(filter(None, visible.split(","))))
+    try:
+        done = tools.run(["nvidia-smi", "-L"], 30)
+    except OSError:
+        return None
+    return len(re.findall(r"^GPU ", done.stdout, re.MULTILINE)) if done.returncode == 0 else None
+
+
 def collectives(tools: Tools, step: Step) -> None:
+    count = gpus(tools)
+    if count is not None and count < tools.ranks:
+        step.judge(
+            "skipped", f"needs {tools.ranks} GPUs, one for each rank, and there {'is' if count == 1 else 'are'} {count}"
+        )
+        return
     chosen = f"^(({'|'.join(COLLECTIVES)})/impl:nccl/|train_step/impl:eager/.*/parallel:[^n])"
     suite("collectives", [f"--benchmark_filter={chosen}", f"--ranks={tools.ranks}", "--unverified"])(tools, step)
     if step.status == "failed":

@@ -32,8 +32,11 @@ _ENDED = re.compile(r"^\[=+\] .* ran\.", re.MULTILINE)
 # What tests print; tests/gpu has the formats.
 _PRINTED = {
     "floor_us": re.compile(r"^floor ([\d.]+) us", re.MULTILINE),
+    "launch_floor_us": re.compile(r"^launch floor ([\d.]+) us", re.MULTILINE),
+    "graph_launch_floor_us": re.compile(r"^graph launch floor ([\d.]+) us", re.MULTILINE),
     "clock_over_kineto": re.compile(r"^clock .*: ratio ([\d.]+)", re.MULTILINE),
 }
+_RAMP = re.compile(r"^clock after (\d+) ms: (\d+) MHz", re.MULTILINE)
 
 
 def outcomes(output: str) -> dict[str, str]:
@@ -86,6 +89,8 @@ def _one_process(
             for figure, pattern in _PRINTED.items():
                 if printed := pattern.search(output):
                     step.figures[figure] = float(printed[1])
+            if ramp := _RAMP.findall(output):
+                step.figures["clock_ramp_ms_mhz"] = [[float(word) for word in reading] for reading in ramp]
             tools.save()
 
     without = [*others, *earlier]

@@ -153,6 +153,9 @@ def _stream_violations(kernel: Kernel, rule: Rule) -> Iterator[str]:
     once = sum(ONCE.match(one.name) is not None for one in longest_flight(kernel, rule.width))
     if rule.once and once < rule.loads:
         yield f"{once} loads in flight bypass L1, not {rule.loads}: what is read once evicts what is read again"
+    bypassing = sum(ONCE.match(one.name) is not None for one in kernel.instructions)
+    if rule.once and bypassing > rule.loads:
+        yield f"{bypassing} loads bypass L1, not {rule.loads}: what is read again comes from L2 each time"
     if not rule.stores:
         return
     if (stores := vector_stores(kernel)) < rule.stores:

@@ -38,22 +38,29 @@ struct Backend {
   const char* name;
   bool on_cpu;
   bool takes_fp32;  // on GPUs
+  bool takes_shared_heads;
   bool (at::Context::*is_allowed)() const;
   void (at::Context::*allow)(bool);
 };
 constexpr std::array<Backend, 4> kBackends = {
-    {{"math", true, true, &at::Context::userEnabledMathSDP, &at::Context::setSDPUseMath},
-     {"flash", true, false, &at::Context::userEnabledFlashSDP, &at::Context::setSDPUseFlash},
-     {"efficient", false, true, &at::Context::userEnabledMemEfficientSDP, &at::Context::setSDPUseMemEfficient},
-     {"cudnn", false, false, &at::Context::userEnabledCuDNNSDP, &at::Context::setSDPUseCuDNN}}};
+    {{"math", true, true, true, &at::Context::userEnabledMathSDP, &at::Context::setSDPUseMath},
+     {"flash", true, false, true, &at::Context::userEnabledFlashSDP, &at::Context::setSDPUseFlash},
+     {"efficient", false, true, true, &at::Context::userEnabledMemEfficientSDP, &at::Context::setSDPUseMemEfficient},
+     {"cudnn", false, false, false, &at::Context::userEnabledCuDNNSDP, &at::Context::setSDPUseCuDNN}}};
 
-// Restricts LibTorch to one backend during its lifetime; auto: no restriction.
+// Restricts LibTorch to one backend during its lifetime; auto: no restriction, but to those that take keys which heads
+// share without a copy (a stride of 0), for which cuDNN has no plan on some GPUs.
 class AllowedBackend {
  public:
-  explicit AllowedBackend(const std::string& name) {
+  AllowedBackend(const std::string& name, bool shares_heads) {
     for (std::size_t i = 0; i < kBackends.size(); ++i) {
-      before_[i] = (at::globalContext().*kBackends[i].is_allowed)();
-      if (name != kAutoBackend) (at::globalContext().*kBackends[i].allow)(name == kBackends[i].name);
+      const Backend& backend = kBackends[i];
+      before_[i] = (at::globalContext().*backend.is_allowed)();
+      if (name != kAutoBackend) {
+        (at::globalContext().*backend.allow)(name == backend.name);
+      } else if (shares_heads && !backend.takes_shared_heads) {
+        (at::globalContext().*backend.allow)(false);
+      }
     }
   }
   AllowedBackend(const AllowedBackend&) = delete;
@@ -68,7 +75,7 @@ class AllowedBackend {
 
 // The heads of a group see the same keys without a copy of them for each, which enable_gqa would make.
 at::Tensor Sdpa(const std::vector<at::Tensor>& qkv, bool causal, const std::string& backend) {
-  const AllowedBackend allowed(backend);
+  const AllowedBackend allowed(backend, /*shares_heads=*/qkv[0].size(1) > 1);
   const auto shared = [&](const at::Tensor& x) { return x.unsqueeze(1).expand({-1, qkv[0].size(1), -1, -1}); };
   return at::scaled_dot_product_attention(qkv[0], shared(qkv[1]), shared(qkv[2]), std::nullopt, 0.0, causal);
 }

@@ -34,7 +34,7 @@ void EachExpert(WeightProduct& o, Product product) {
 }
 
 void EagerGather(WeightProduct& o) {
-  if (o.x.is_cuda()) {
+  if (!o.x.is_cpu()) {
     // As in gpt_fast: the host does not learn which experts are chosen, and the chosen weights are copied.
     const at::Tensor product = at::matmul(o.weight.data.index_select(0, o.chosen).to(o.x.scalar_type()), o.x[0]);
     if (o.weight.scales.defined()) product.mul_(o.weight.scales.index_select(0, o.chosen));

@@ -5,6 +5,9 @@
 // a 4096 x 4096 attention projection and a 4096 x 14336 feed-forward one (Llama-3-8B, Mixtral); with one token the
 // product is bound by the weights' bytes, with 256 by arithmetic.
 //
+// What the operands hold decides how much power each bit that changes takes, and with it the clock that a GPU keeps
+// under its power limit: random, zero and integer operands of the size that comes to that limit.
+//
 // Operands in fp8 have scales, as a quantizer makes them. The reference multiplies the same numbers, so that only sums
 // and the rounding of C to bf16 count as errors.
 
@@ -76,6 +79,22 @@ at::ScalarType ResultType(Dtype dtype) {
   return StorageType(dtype == Dtype::kFp8 ? Dtype::kBf16 : dtype);
 }
 
+constexpr char kDataAxis[] = "data";
+constexpr char kNormal[] = "normal";
+constexpr char kZeros[] = "zeros";
+constexpr char kIntegers[] = "integers";
+
+// A or B, of which dimension `inner` is k. A clone holds its values already, which this leaves as they are.
+at::Tensor Operand(const Point& at, Inputs& in, at::IntArrayRef shape, int64_t inner) {
+  constexpr double kDeviation = 3;  // of integers, which all types hold exactly
+  const std::string data = at.Text(kDataAxis);
+  const at::Tensor values = in.Randn(shape, at.Dtype(), data == kIntegers ? kDeviation : 1);
+  // The check of a result of zeros would find next to no fault.
+  if (data == kZeros) values.slice(inner, 1).zero_();
+  if (data == kIntegers) values.copy_(values.to(at::kFloat).round_());
+  return values;
+}
+
 Matmul MakeMatmul(const Point& at, Inputs& in) {
   const int64_t m = at.Int("m");
   const int64_t n = at.Int("n");
@@ -85,8 +104,8 @@ Matmul MakeMatmul(const Point& at, Inputs& in) {
   // products: with a row-major B, _int_mm is refused from CUDA 13 on.
   const bool transposed = at.Text(kImplAxis) == "onednn" || at.Text(kImplAxis) == "native" || dtype == Dtype::kFp8 ||
                           (dtype == Dtype::kInt8 && in.device().gpu() != nullptr);
-  Matmul made{.a = in.Randn({m, k}, dtype),
-              .b = transposed ? in.Randn({n, k}, dtype).t() : in.Randn({k, n}, dtype),
+  Matmul made{.a = Operand(at, in, {m, k}, 1),
+              .b = transposed ? Operand(at, in, {n, k}, 1).t() : Operand(at, in, {k, n}, 0),
               .y = in.Empty({m, n}, ResultType(dtype)),
               .rows = in.SampleRows(m)};
   if (dtype == Dtype::kFp8) {
@@ -137,6 +156,9 @@ void Describe(const Point& at, const std::shared_ptr<Matmul>& o, Case& built) {
 }
 
 absl::Status Supports(const Point& at, const Device& device) {
+  if (at.Dtype() == Dtype::kInt8 && at.Text(kDataAxis) == kIntegers) {
+    return absl::UnimplementedError("operands in int8 are integers: data:normal");
+  }
   if (at.Dtype() == Dtype::kFp8) {
     const char* const why = ScaledMmRefuses(ScalesAt(at), at.Int("n"), at.Int("k"), device.gpu() != nullptr);
     return why == nullptr ? absl::OkStatus() : absl::UnimplementedError(why);
@@ -163,6 +185,10 @@ const Registration kMatmul =
         .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8", "fp8"}, "fp8: e4m3, the result in bf16")
         .Choice("scales", {"tensor", "row"}, "in fp32, of fp8: one per operand, or one per row of A and column of B",
                 "tensor")
+        .Choice(kDataAxis, {kNormal, kZeros, kIntegers},
+                "of A and B, by which a GPU's power differs; zeros: but for a column of A and a row of B, by which the "
+                "result is checked; integers: normal, with a deviation of 3",
+                kNormal)
         .Size("m", "rows of A: tokens", "n")
         .Size("n", "columns of B")
         .Size("k", "columns of A", "n")
@@ -238,6 +264,8 @@ const Registration kMatmul =
         .Points(Suite::kMachineQuick,
                 {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", {1024, 2048}}})
         .Points(Suite::kMachineQuick, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {1024, 2048}}})
+        .Points(Suite::kFull,
+                {{"impl", {"eager"}}, {"dtype", {"bf16"}}, {kDataAxis, {kZeros, kIntegers}}, {"n", {4096, 8192}}})
         .Points(Suite::kMachine,
                 {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", kMachineSizes}})
         .Points(Suite::kMachine, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", kMachineSizes}})

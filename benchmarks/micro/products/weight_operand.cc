@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/aten/products.h"
+#include "lib/aten/random.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -35,6 +36,13 @@ enum class WeightLayout { kTorch, kNative, kNativeGpu };
 WeightLayout LayoutAt(const Point& at, const Device& device) {
   if (at.Text(kImplAxis) != "native") return WeightLayout::kTorch;
   return device.gpu() == nullptr ? WeightLayout::kNative : WeightLayout::kNativeGpu;
+}
+
+// Numbers of a GPU's operand are drawn there: on the host, a matrix of 32768 x 32768 took 11 s.
+at::Generator GeneratorThere(at::Device device, at::Generator& host) {
+  if (device.is_cpu()) return host;
+  constexpr int64_t kSeeds = int64_t{1} << 62;
+  return NewGenerator(device, static_cast<uint64_t>(at::randint(kSeeds, {}, host, at::kLong).item<int64_t>()));
 }
 
 at::Tensor PackInt4(const WeightOperand& shape, WeightLayout layout, const at::Tensor& codes,
@@ -78,21 +86,23 @@ void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::
     return both.to(at::kBFloat16);
   });
   std::vector<at::Tensor> sampled;
-  at::Tensor sums = at::zeros({weight.experts, weight.k}, at::kDouble);
+  const at::TensorOptions there(in.device().torch_device());
+  at::Tensor sums = at::zeros({weight.experts, weight.k}, there.dtype(at::kDouble));
   // Some rows at a time: as bytes, or in the 32 bits that LibTorch packs, the codes are several times the operand. Rows
   // that all layouts keep together.
   constexpr int64_t kRows = 64;
   const int64_t most = std::max<int64_t>(1, kBlockElements / (weight.k * kRows)) * kRows;
-  weight.data = in.Keep([&](at::Generator& generator) {
+  weight.data = in.Keep([&](at::Generator& host) {
+    at::Generator generator = GeneratorThere(there.device(), host);
     const at::Tensor host_rows = rows.to(at::kCPU);
     at::Tensor packed;
     int64_t used = 0;  // of its second dimension, whose unit the layout decides
     for (int64_t row = 0; row < weight.n; row += most) {
       const int64_t count = std::min(most, weight.n - row);
-      const at::Tensor codes = at::randint(0, 16, {weight.experts, count, weight.k}, generator, at::kByte);
-      const at::Tensor of_codes = scales_zeros.narrow(1, row, count).to(at::kCPU);
+      const at::Tensor codes = at::randint(0, 16, {weight.experts, count, weight.k}, generator, there.dtype(at::kByte));
+      const at::Tensor of_codes = scales_zeros.narrow(1, row, count);
       const at::Tensor here = host_rows.ge(row).logical_and_(host_rows.lt(row + count));
-      sampled.push_back(codes.index_select(1, host_rows.masked_select(here).sub_(row)));
+      sampled.push_back(codes.index_select(1, host_rows.masked_select(here).sub_(row).to(there.device())));
       sums.add_(ExactInt4(codes, of_codes, weight.group).sum(1));
       const at::Tensor block = PackInt4(weight, layout, codes, of_codes, in.device());
       if (!packed.defined()) {

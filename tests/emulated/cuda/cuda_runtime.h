@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -123,7 +122,4 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned chosen) {
   return bytes;
 }
 
-inline unsigned long long Ticks() {
-  return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
-inline long long clock64() { return static_cast<long long>(Ticks()); }
+inline long long clock64() { return roofbench::emulated::TheClocks().cycles(); }

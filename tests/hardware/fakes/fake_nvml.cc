@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for libnvidia-ml.so.1: the functions that lib/hardware/nvml.cc calls, with the answers of a GPU that is
-// under its power cap. Environment variables of the test change the answers.
+// A stand-in for libnvidia-ml.so.1: the functions that lib/hardware/nvml.cc and tools/gpu_checks/nvml_calls.py call,
+// with the answers of a GPU that is under its power cap. Environment variables of the test change the answers.
 
 #include <cstdlib>
 #include <cstring>
@@ -38,6 +38,14 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {
   if (std::strcmp(id, "0000:65:00.0") != 0) return 6;
   *device = &g_device;
   return 0;
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = 1;
+  return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  *device = &g_device;
+  return index == 0 ? 0 : 6;
 }
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
   std::strncpy(text, "580.65.06", length);
