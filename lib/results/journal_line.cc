@@ -19,9 +19,9 @@ using Json = nlohmann::ordered_json;
 constexpr double kMostSeconds = 1e12;  // as in tools/report's schema of journals
 
 constexpr Verdict kVerdicts[] = {Verdict::kMeasured, Verdict::kSkipped, Verdict::kFailed, Verdict::kInterrupted};
-constexpr timing::StopReason kStops[] = {timing::StopReason::kConverged, timing::StopReason::kMaxSamples,
-                                         timing::StopReason::kMaxTime, timing::StopReason::kMaxWall,
-                                         timing::StopReason::kInterrupted};
+constexpr timing::StopReason kStops[] = {timing::StopReason::kConverged,  timing::StopReason::kNarrow,
+                                         timing::StopReason::kMaxSamples, timing::StopReason::kMaxTime,
+                                         timing::StopReason::kMaxWall,    timing::StopReason::kInterrupted};
 
 // The value of an enumeration by its name; throws std::invalid_argument for an unknown name.
 template <typename Value, std::size_t count>

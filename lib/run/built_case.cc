@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <map>
@@ -130,7 +131,11 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
         if (one.effects) built.read.Leave(one.effects().updated);
       }
       absl::Status status = built.read.CheckUnchanged();
-      if (status.ok()) status = CheckCase(one);
+      if (status.ok()) {
+        const auto begin = std::chrono::steady_clock::now();
+        status = CheckCase(one);
+        built.check_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      }
       if (one.changing) {
         built.read.Leave(one.changing());
         built.changing = SampleOfChanging(one, random);

@@ -29,6 +29,7 @@ struct BuiltCase {
   // Of the first, as the checked step left them: operands that nothing changes, and those that only checks change.
   OperandSample read;
   OperandSample changing;
+  double check_seconds = 0;      // that the check of the first took; 0: not checked
   double peak_memory_bytes = 0;  // of one step, including state that persists across steps; 0: not known
 
   const Case& first() const { return copies.front(); }

@@ -159,7 +159,7 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     hardware::ConditionsWatch watch = WatchConditions(device, OtherCpuOf(team));
     sampling.interrupted = [&] {
       watch.Poll();
-      if (checks != nullptr && !is_wrong()) checks->Look(outcome.samples.seconds.size());
+      if (checks != nullptr && !is_wrong()) checks->Look(outcome.samples);
       return ends();
     };
     std::optional<observe::Range> range;

@@ -19,11 +19,14 @@ namespace roofbench {
 namespace {
 
 // Of a row of the changing operands, in two pieces: enough for the sum of a long row to change by more than rounding.
+// Less of large operands, whose exchange takes as long as a step.
 constexpr int64_t kExchanged = 8;
+constexpr int64_t kExchangedOfLarge = 64;
+constexpr std::size_t kLargeBytes = std::size_t{16} << 20;
 // Bytes that are copied at a time.
 constexpr int64_t kBlockBytes = 1 << 20;
-// Elements of a row, of operands that have none.
-constexpr int64_t kRow = 256;
+// Elements that are exchanged in a row, of operands that have none.
+constexpr int64_t kExchangedElements = 32;
 
 // Steps with new values are slower than with the same by this factor, or they do the same work.
 constexpr double kSlower = 1.25;
@@ -38,9 +41,14 @@ constexpr double kCopies = 5;
 // Of one look at a result, next to the bytes that are copied.
 constexpr double kLookSeconds = 2e-4;
 constexpr double kCopiedBytesPerSecond = 1e10;
-// Single steps that are checked in the end, as long as they take at most the time above: a step that works by turns, or
-// by chance, is right in some of them.
+// Single steps that are checked in the end, as long as they take at most this time, or share of the samples' time: a
+// step that works by turns, or by chance, is right in some of them. One is checked whatever it takes, as one look is.
 constexpr int kSingleSteps = 8;
+constexpr double kMostSingleSeconds = 0.012;
+constexpr double kSingleShare = 0.01;
+// The same of looks.
+constexpr double kMostLookSeconds = 0.004;
+constexpr double kLookShare = 0.01;
 // Steps that are samples of their own: these many with new values have to be slower, each by this factor.
 constexpr std::size_t kFewestWatched = 4;
 constexpr double kMuchSlower = 1.5;
@@ -48,6 +56,17 @@ constexpr double kMuchSlower = 1.5;
 constexpr const char* kAdvice =
     "; a step has to do all of its work in every call; for what it may prepare once, see .Changing "
     "(docs/your_family.md)";
+
+double Since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double SampledSeconds(const timing::Samples& samples) {
+  double seconds = 0;
+  for (const timing::Chunk& chunk : samples.chunks)
+    seconds += chunk.median_seconds * static_cast<double>(chunk.samples);
+  return seconds * static_cast<double>(samples.steps_per_sample);
+}
 
 absl::Status Advised(const absl::Status& status) {
   if (status.ok()) return status;
@@ -75,10 +94,12 @@ void ExchangeParts(const std::vector<at::Tensor>& tensors, std::mt19937_64& rand
   const at::NoGradGuard no_grad;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.dim() == 0 || tensor.numel() == 0) continue;
-    const bool in_rows = tensor.dim() == 1 && tensor.is_contiguous() && tensor.numel() % kRow == 0;
-    const at::Tensor rows = in_rows ? tensor.view({-1, kRow}) : tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
+    const int64_t part = tensor.nbytes() > kLargeBytes ? kExchangedOfLarge : kExchanged;
+    const int64_t row = part * kExchangedElements;
+    const bool in_rows = tensor.dim() == 1 && tensor.is_contiguous() && tensor.numel() % row == 0;
+    const at::Tensor rows = in_rows ? tensor.view({-1, row}) : tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
     if (rows.size(-1) < 2) continue;
-    Exchange(rows, std::max<int64_t>(1, rows.size(-1) / kExchanged / 2), random);
+    Exchange(rows, std::max<int64_t>(1, rows.size(-1) / part / 2), random);
   }
 }
 
@@ -117,6 +138,7 @@ absl::Status Kept(double fresh, double same) {
 SpotChecks::SpotChecks(const BuiltCase& built, std::function<const Case*()> next)
     : first_(built.first()),
       read_(built.read),
+      check_seconds_(built.check_seconds),
       next_(std::move(next)),
       random_(std::random_device()()),
       left_(built.changing) {}
@@ -125,23 +147,33 @@ void SpotChecks::Restart() {
   changed_.clear();
   chunks_ = 0;
   next_look_ = 0;
+  look_seconds_ = 0;
 }
 
 void SpotChecks::Change(const Case& one, Amount amount, bool overwrite) {
   amount == Amount::kFew ? ExchangeFew(one.changing(), random_) : ExchangeParts(one.changing(), random_);
-  if (overwrite) Invalidate(WholeResult(one));
+  watched_ = SomeRows(one, random_);
+  if (overwrite) watched_.Invalidate();
   left_ = SampleOfChanging(one, random_);
-  watched_ = &one;
 }
 
-void SpotChecks::Look(std::size_t samples) {
+void SpotChecks::Look(const timing::Samples& samples) {
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  LookAndChange(samples);
+  look_seconds_ += Since(begin);
+}
+
+void SpotChecks::LookAndChange(const timing::Samples& samples) {
   status_.Update(left_.CheckUnchanged());
-  if (watched_ != nullptr) status_.Update(Advised(CheckSome(*std::exchange(watched_, nullptr), random_)));
+  status_.Update(Advised(std::exchange(watched_, {}).Check()));
   const Case* const next = next_();
   if (!status_.ok() || next == nullptr || chunks_++ < next_look_) return;
   next_look_ = chunks_ + Below(chunks_ + 1, random_);
+  const auto looks = static_cast<double>(changed_.size());
+  const double most = std::max(kMostLookSeconds, kLookShare * SampledSeconds(samples));
+  if (looks > 0 && look_seconds_ * (looks + 1) / looks > most) return;
   Change(*next, Amount::kParts, /*overwrite=*/true);
-  changed_.push_back(samples);
+  changed_.push_back(samples.seconds.size());
 }
 
 absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
@@ -151,8 +183,8 @@ absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& 
   const double copied = Bytes(WholeResult(first_)) + Bytes(first_.changing());
   if (copied > kMostCopied) return absl::OkStatus();
   const double pair_seconds = 2 * (median + kCopies * copied / kCopiedBytesPerSecond + kLookSeconds);
-  const double taken = median * static_cast<double>(std::ssize(samples.seconds) * samples.steps_per_sample);
-  const int64_t pairs = std::min(kPairs, static_cast<int64_t>(std::max(kMostSeconds, kShare * taken) / pair_seconds));
+  const double most = std::max(kMostSeconds, kShare * SampledSeconds(samples));
+  const int64_t pairs = std::min(kPairs, static_cast<int64_t>(most / pair_seconds));
   if (pairs < kFewestPairs) return absl::OkStatus();
   // Before either kind of step the same memory is read and written in the same order: a step that finds its operands in
   // another cache, or modified, takes several times as long.
@@ -167,11 +199,11 @@ absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& 
   in_turns.min_samples = in_turns.max_samples = 2 * pairs;
   in_turns.exact_samples = true;
   in_turns.before_step = [&] {
-    if (watched_ != nullptr && status.ok()) status = CheckSome(*watched_, random_);
-    watched_ = next_();
-    if (watched_->prepare) watched_->prepare();
+    const Case& next = *next_();
+    if (status.ok()) status = std::exchange(watched_, SomeRows(next, random_)).Check();
+    if (next.prepare) next.prepare();
     const at::NoGradGuard no_grad;
-    const std::vector<at::Tensor> changing = watched_->changing(), results = WholeResult(*watched_);
+    const std::vector<at::Tensor> changing = next.changing(), results = WholeResult(next);
     Copy(changing, same);
     Copy(changing, fresh);
     ExchangeParts(fresh, random_);
@@ -190,7 +222,7 @@ absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& 
       is_new.insert(is_new.end(), {new_first, !new_first});
     }
     steps = 0;
-    watched_ = nullptr;
+    watched_ = {};
     const std::vector<double> seconds =
         timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, in_turns).seconds;
     if (!status.ok()) return Advised(status);
@@ -223,31 +255,34 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
 absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
   using std::chrono::steady_clock;
   const steady_clock::time_point begin = steady_clock::now();
-  const double most = std::max(kMostSeconds, kShare * sample_seconds);
+  const double most = std::max(kMostSingleSeconds, kSingleShare * sample_seconds);
   for (int step = 1; step <= kSingleSteps; ++step) {
     // A step that looks whether its result was overwritten cannot rely on that.
     Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
-    watched_ = nullptr;
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
     first_.step(ignored);
     absl::Status status = left_.CheckUnchanged();
     status.Update(read_.CheckUnchanged());
-    status.Update(Advised(CheckCase(first_)));
-    const double taken = std::chrono::duration<double>(steady_clock::now() - begin).count();
-    if (!status.ok() || taken * (step + 1) / step > most) return status;
+    if (Since(begin) + check_seconds_ > most && CanCheckPart(first_)) {
+      status.Update(Advised(watched_.Check()));
+      status.Update(Advised(CheckPart(first_, random_)));
+    } else {
+      const steady_clock::time_point checked = steady_clock::now();
+      status.Update(Advised(CheckCase(first_)));
+      check_seconds_ = Since(checked);
+    }
+    if (!status.ok() || Since(begin) * (step + 1) / step > most) return status;
   }
   return absl::OkStatus();
 }
 
 void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                         const timing::Samples& samples) {
-  watched_ = nullptr;  // of the look after the last chunk, since which no step has run
+  watched_ = {};  // of the look after the last chunk, since which no step has run
   if (samples.steps_per_sample == 1) status_ = CompareWatched(samples);
   if (status_.ok()) status_ = CompareTimes(clock, step, phases, samples);
-  const double taken =
-      timing::Median(samples.seconds) * static_cast<double>(std::ssize(samples.seconds) * samples.steps_per_sample);
-  if (status_.ok()) status_ = CheckSingleSteps(taken);
+  if (status_.ok()) status_ = CheckSingleSteps(SampledSeconds(samples));
 }
 
 }  // namespace roofbench

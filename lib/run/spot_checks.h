@@ -4,7 +4,8 @@
 // Between chunks of samples, at times that no step can foresee, the result is overwritten and a part of the changing
 // operands is exchanged; after the next chunk the result has to be there again, and the operands as they were. In the
 // end steps with new values are timed in turns with steps that find the same ones, and the results of some single steps
-// are checked as the first was.
+// are checked: as the first was, or in part where that check took a larger share of the case's time than all of this
+// may.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ class SpotChecks {
 
   // Call it when the samples begin, again if they are taken anew.
   void Restart();
-  // Call it between chunks, with the number of samples so far.
-  void Look(std::size_t samples);
+  // Call it between chunks, with the samples so far.
+  void Look(const timing::Samples& samples);
   // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result.
   void Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases, const timing::Samples& samples);
   // DataLoss with the reason, once a result was wrong or kept.
@@ -39,6 +40,7 @@ class SpotChecks {
  private:
   enum class Amount { kParts, kFew };
   void Change(const Case& one, Amount amount, bool overwrite);
+  void LookAndChange(const timing::Samples& samples);
   absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                             const timing::Samples& samples);
   absl::Status CompareWatched(const timing::Samples& samples) const;
@@ -46,14 +48,16 @@ class SpotChecks {
 
   const Case& first_;
   const OperandSample& read_;
+  double check_seconds_;  // of the last check of a whole result
   std::function<const Case*()> next_;
   std::mt19937_64 random_;
-  const Case* watched_ = nullptr;     // whose result was overwritten; nullptr: none
+  SomeRows watched_;                  // of the result that was overwritten, if one was
   OperandSample left_;                // of the copy that was changed last, as it was left for the next step
   std::vector<std::size_t> changed_;  // samples that were the first with new values
   absl::Status status_;
   int64_t chunks_ = 0;
   int64_t next_look_ = 0;  // in chunks
+  double look_seconds_ = 0;
 };
 
 }  // namespace roofbench

@@ -64,8 +64,27 @@ void Invalidate(const std::vector<at::Tensor>& tensors);
 // The memory that a step leaves its result in: the results themselves, unless they hold samples only.
 std::vector<at::Tensor> WholeResult(const Case& built);
 
-// Compares a few rows of the last step's result with their reference. Where they have none of their own, looks whether
-// the step has overwritten what Invalidate left.
-absl::Status CheckSome(const Case& built, std::mt19937_64& random);
+// A few rows of the memory in which a step leaves its result, drawn anew for each object.
+class SomeRows {
+ public:
+  SomeRows() = default;
+  // `built` outlives it.
+  SomeRows(const Case& built, std::mt19937_64& random);
+
+  // Makes these rows wrong, with all others unless they are many.
+  void Invalidate() const;
+  // Compares them with their reference. Where they have none of their own, looks whether the step since then has
+  // overwritten what Invalidate left.
+  absl::Status Check() const;
+
+ private:
+  const Case* built_ = nullptr;
+  std::vector<std::vector<RowRange>> ranges_;  // of each tensor
+};
+
+// Whether a part of the result has a reference of its own.
+bool CanCheckPart(const Case& built);
+// Of the last step: compares some rows, or the results that hold samples, without the sums of the whole.
+absl::Status CheckPart(const Case& built, std::mt19937_64& random);
 
 }  // namespace roofbench

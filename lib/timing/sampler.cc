@@ -26,6 +26,11 @@ constexpr double kFlat = 0.02;  // successive medians of the warm-up that agree 
 constexpr double kStrongCorrelation = 0.5;  // of successive samples
 constexpr double kAgreedGrowth = 1.75;      // of the samples, while checks agree; by simulation (docs/roofs.md)
 
+// `converged`, by simulation (docs/roofs.md): seconds since the first sample, until levels of a tenth of a second show,
+// and blocks that look independent, where neighbors do not.
+constexpr double kLeastSpan = 0.6;
+constexpr std::size_t kLeastBlocks = 20;
+
 constexpr double kMinProbeSeconds = 0.5e-3;  // a roof needs this long to reach full speed
 constexpr double kMaxProbeSeconds = 25e-3;
 constexpr double kMaxProbeShare = 0.1;  // of a chunk that is long compared with kMaxProbeSeconds
@@ -173,6 +178,7 @@ class Sampler {
       RestoreCaches();
     }
     if (options_.warmed_up) options_.warmed_up();
+    sampling_since_ = Elapsed();
     for (;;) {
       TakeChunk();
       const double roof_after = ProbeRoof();
@@ -356,7 +362,12 @@ class Sampler {
     const bool full = SampleCount() >= options_.max_samples;
     const bool enough =
         SampleCount() >= options_.min_samples && (full || static_cast<int64_t>(result_.chunks.size()) >= kMinChunks);
-    if (!options_.exact_samples && enough && IsKnown()) return StopReason::kConverged;
+    if (!options_.exact_samples && enough && IsKnown()) {
+      if (Elapsed() - sampling_since_ < kLeastSpan) return StopReason::kNarrow;
+      if (IndependentBlocks(result_.seconds) >= std::min(kLeastBlocks, result_.seconds.size())) {
+        return StopReason::kConverged;
+      }
+    }
     if (full) return StopReason::kMaxSamples;
     if (options_.exact_samples) return std::nullopt;
     if (SampleCount() < options_.least_samples) return std::nullopt;
@@ -429,6 +440,7 @@ class Sampler {
   RunningMedian all_;
   int64_t sampled_steps_ = 0;
   double sampled_seconds_ = 0;
+  double sampling_since_ = 0;
   double chunk_seconds_ = 0;  // the same with what precedes samples
   double enqueue_seconds_ = 0;
   double cpu_seconds_ = 0;
@@ -445,8 +457,8 @@ class Sampler {
 }  // namespace
 
 std::string_view Name(StopReason reason) {
-  constexpr std::array<std::string_view, 5> kNames = {"converged", "max_samples", "max_time", "max_wall",
-                                                      "interrupted"};
+  constexpr std::array<std::string_view, 6> kNames = {"converged", "narrow",   "max_samples",
+                                                      "max_time",  "max_wall", "interrupted"};
   return kNames.at(static_cast<std::size_t>(reason));
 }
 

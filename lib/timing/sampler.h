@@ -61,8 +61,10 @@ struct SampleOptions {
   int64_t most_steps_per_sample = int64_t{1} << 20;  // where a clock shows no progress
 };
 
-enum class StopReason { kConverged, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };
-std::string_view Name(StopReason reason);  // "converged", "max_samples", "max_time", "max_wall", "interrupted"
+// kNarrow: the interval of the median is narrow enough, but the samples were taken within so short a time that all may
+// be of one level of the machine's speed, which lasts as long. kConverged: over a longer time.
+enum class StopReason { kConverged, kNarrow, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };
+std::string_view Name(StopReason reason);  // "converged", "narrow", "max_samples", "max_time", "max_wall", …
 
 // One chunk of samples with the roof's rate around it.
 struct Chunk {

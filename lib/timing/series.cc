@@ -48,7 +48,7 @@ struct Blocks {
 };
 
 // The smallest blocks, of 1, 2, 4, … values, that look independent of their neighbors, or else the largest.
-Blocks IndependentBlocks(std::span<const double> series, double median) {
+Blocks JoinedBlocks(std::span<const double> series, double median) {
   // Standard errors of a correlation that one independent series in 20 exceeds; one in 6 where values are known to be
   // correlated.
   constexpr double kBound = 1.645;
@@ -93,7 +93,7 @@ Interval Hull(const Interval& a, const Interval& b) {
 
 Interval SeriesMedianInterval(std::span<const double> series) {
   Interval interval = MedianInterval(series);
-  const Blocks blocks = IndependentBlocks(series, Median(series));
+  const Blocks blocks = JoinedBlocks(series, Median(series));
   if (!blocks.independent) {
     for (std::size_t block = 0; block < blocks.count; ++block) {
       const double median = Median(series.subspan(block * blocks.size, blocks.size));
@@ -110,6 +110,11 @@ Interval SeriesMedianInterval(std::span<const double> series) {
     interval = Hull(interval, {.low = at(low), .high = at(values.size() - 1 - low)});
   }
   return interval;
+}
+
+std::size_t IndependentBlocks(std::span<const double> series) {
+  const Blocks blocks = JoinedBlocks(series, Median(series));
+  return blocks.independent ? blocks.count : 0;
 }
 
 double LagOneCorrelation(std::span<const double> series) {

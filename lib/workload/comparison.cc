@@ -2,9 +2,11 @@
 #include "lib/workload/comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <numeric>
 
 #include "lib/workload/tolerance.h"
 
@@ -18,7 +20,46 @@ std::string Text(const char* format, Values... values) {
   return text;
 }
 
+double Rms(double squares, int64_t elements) {
+  return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0;
+}
+
+// Rounding to multiples has the root mean square of uniform errors; a tenth more for those of few elements.
+double AllowedRms(double relative, double rms, double absolute) {
+  return relative / 2 * rms + 1.1 / std::sqrt(3.0) * absolute;
+}
+
 }  // namespace
+
+void Match::Add(std::span<const double> actual, std::span<const double> expected) {
+  // As many sums as a compiler needs for vectors: it must not change the order of one.
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> squares = {}, error_squares = {}, excess = {};
+  const auto add = [&](std::size_t i, std::size_t lane) {
+    const double error = std::abs(actual[i] - expected[i]);
+    const double beyond = error - relative_ * std::abs(expected[i]);
+    squares[lane] += expected[i] * expected[i];
+    error_squares[lane] += error * error;
+    excess[lane] = beyond > excess[lane] ? beyond : excess[lane];
+  };
+  const std::size_t whole = expected.size() / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
+  }
+  for (std::size_t i = whole; i < expected.size(); ++i) add(i, i - whole);
+  squares_ = std::accumulate(squares.begin(), squares.end(), squares_);
+  error_squares_ = std::accumulate(error_squares.begin(), error_squares.end(), error_squares_);
+  for (const double beyond : excess) excess_ = std::max(excess_, beyond);
+  elements_ += static_cast<int64_t>(expected.size());
+}
+
+bool Match::IsSure() const {
+  if (!std::isfinite(squares_) || !std::isfinite(error_squares_)) return false;
+  const double rms = Rms(squares_, elements_);
+  return excess_ <= absolute_ + relative_ * rms &&
+         (static_cast<double>(elements_) < kFewestForRms ||
+          Rms(error_squares_, elements_) <= AllowedRms(relative_, rms, absolute_));
+}
 
 double FiniteSquares(std::span<const double> values) {
   double squares = 0;
@@ -27,10 +68,7 @@ double FiniteSquares(std::span<const double> values) {
 }
 
 Comparison::Comparison(double relative, double squares, int64_t elements, double absolute)
-    : relative_(relative),
-      absolute_(absolute),
-      rms_(elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0),
-      elements_(elements) {}
+    : relative_(relative), absolute_(absolute), rms_(Rms(squares, elements)), elements_(elements) {}
 
 void Comparison::Add(std::span<const double> actual, std::span<const double> expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -63,9 +101,8 @@ std::optional<Comparison::Mismatch> Comparison::Find(const std::string& what) co
                     std::abs(worst_actual_ - worst_expected_) / (std::abs(worst_expected_) + rms_)};
   }
   // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
-  const double error_rms = elements_ > 0 ? std::sqrt(squares_ / static_cast<double>(elements_)) : 0;
-  // Rounding to multiples has the root mean square of uniform errors; a tenth more for those of few elements.
-  const double allowed = relative_ / 2 * rms_ + 1.1 / std::sqrt(3.0) * absolute_;
+  const double error_rms = Rms(squares_, elements_);
+  const double allowed = AllowedRms(relative_, rms_, absolute_);
   if (static_cast<double>(elements_) < kFewestForRms || error_rms <= allowed) return std::nullopt;
   return Mismatch{Text("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)",
                        what.c_str(), error_rms / rms_, allowed / rms_),

@@ -12,6 +12,26 @@ namespace roofbench::workload {
 // The sum of the squares of the finite values.
 double FiniteSquares(std::span<const double> values);
 
+// Finds out in one pass over both whether they match, which is the usual outcome; Comparison needs to know the squares
+// of the whole reference before its first block, and says what is wrong.
+class Match {
+ public:
+  explicit Match(double relative, double absolute = 0) : relative_(relative), absolute_(absolute) {}
+
+  // The next elements of both.
+  void Add(std::span<const double> actual, std::span<const double> expected);
+  // Whether Comparison would find nothing in the elements so far; false as well where one of them is not finite.
+  bool IsSure() const;
+
+ private:
+  const double relative_;
+  const double absolute_;
+  int64_t elements_ = 0;
+  double squares_ = 0;        // of the reference
+  double error_squares_ = 0;  // of the errors
+  double excess_ = 0;         // largest error beyond `relative` times its own reference
+};
+
 class Comparison {
  public:
   // `relative`: as RelativeTolerance. `squares`: FiniteSquares of the whole reference of `elements`. `absolute`:

@@ -2,6 +2,9 @@
 """Who is fooled by what: runs the corpus by all harnesses, and writes the table of docs/honesty.md.
 
     PYTHONPATH=python/src:tools .venv/bin/python tests/cheats/honesty.py [runs]
+    PYTHONPATH=python/src:tools .venv/bin/python tests/cheats/honesty.py twins [runs]
+
+The second form runs the honest twins alone by both entries, and writes how many were refused.
 
 A cell is `caught`, what the cheat gains over its honest twin, or `sometimes` with that gain where runs differ. It takes
 minutes, and the gains need a quiet machine; a test asks whether cells still say who is fooled.
@@ -101,7 +104,38 @@ def cells_of(page: Path) -> dict[tuple[str, str], str]:
     return found
 
 
+def refused_twins(harness: Harness) -> list[str]:
+    refused = []
+    for cheat in CHEATS:
+        try:
+            honest_seconds(harness, cheat)
+        except RefusedError as error:
+            refused.append(f"{cheat.name}: {error}")
+    return refused
+
+
+def write_twins(runs: int) -> None:
+    """Of the entries, with cold and warm caches; names those that were refused on the way."""
+    counts = {"`roofbench.measure`": 0, "C++": 0}
+    refused = []
+    for number in range(runs):
+        for harness in HARNESSES[-2:]:
+            refused += refused_twins(harness)
+            counts["`roofbench.measure`"] += len(CHEATS)
+        for cache in ("cold", "warm"):
+            twins = {name: row for (name, honest), row in program_rows(cache=cache).items() if honest == "yes"}
+            refused += [f"{name}: {row.get('reason')}" for name, row in twins.items() if row["verdict"] != "measured"]
+            counts["C++"] += len(twins)
+        print(f"{number + 1} of {runs}: {len(refused)} refused", *refused, sep="\n  ", flush=True)
+    of = " and ".join(f"{count:,} by {entry}" for entry, count in counts.items())
+    text = f"Of {runs} runs of each honest twin with cold and warm caches, {of}, {len(refused) or 'none'} failed."
+    PAGE.write_text(replaced(PAGE.read_text(), "twins", [text]))
+
+
 def main(arguments: Sequence[str]) -> None:
+    if arguments[:1] == ["twins"]:
+        write_twins(int(arguments[1]) if len(arguments) > 1 else 20)
+        return
     runs = int(arguments[0]) if arguments else 5
     found: dict[tuple[str, str], Outcomes] = {}
     for _ in range(runs):

@@ -292,7 +292,7 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
     EXPECT_EQ(rows[row].at("repetition_index"), row);
     EXPECT_EQ(rows[row].at("iterations"), 1);
     EXPECT_GT(rows[row].at("samples").get<double>(), 0);
-    EXPECT_EQ(rows[row].at("label"), "converged");
+    EXPECT_EQ(rows[row].at("label"), "narrow");
   }
   EXPECT_EQ(rows[3].at("name"), plan_[0].name + "_mean");
   EXPECT_NEAR(rows[3].at("real_time").get<double>(), 1000, 1e-3);
@@ -337,7 +337,7 @@ TEST_F(SuiteRunTest, CsvHasTheColumnsOfAllCases) {
                                             "items_per_second,label,error_occurred,error_message,\""));
   EXPECT_THAT(lines[0], HasSubstr("\"overhead_ns\""));
   EXPECT_THAT(lines[1], testing::StartsWith("\"test/n:16\",1,"));
-  EXPECT_THAT(lines[1], HasSubstr(",ms,,,\"converged\",,"));
+  EXPECT_THAT(lines[1], HasSubstr(",ms,,,\"narrow\",,"));
   EXPECT_THAT(lines[2], HasSubstr(",1.25"));
   EXPECT_THAT(lines[3], HasSubstr("wrong result"));
 }

@@ -5,12 +5,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "lib/run/session.h"
 #include "lib/suite/family_of.h"
@@ -183,7 +189,15 @@ class KeptInARow : public Kernel {
   double last_ = 0;
 };
 
-enum class Reference { kWhole, kByRows };
+// The last two are so slow that the whole is checked once, before the samples.
+enum class Reference { kWhole, kByRows, kByRowsSlowly, kOfSamplesSlowly };
+
+std::string Name(Reference reference) {
+  constexpr std::array kNames = {"", "_by_rows", "_by_rows_slowly", "_of_samples_slowly"};
+  return kNames.at(static_cast<std::size_t>(reference));
+}
+
+void TakeLongerThanChecksMay() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 struct Trial {
   std::string name;
@@ -219,8 +233,19 @@ class SpotChecksTest : public testing::TestWithParam<std::tuple<Trial, Reference
         .Points(Suite::kQuick, {{"n", {1}}});
     if (reference == Reference::kWhole) {
       family.Reference([](const Operands& o) { return o.x.to(at::kDouble).mul_(2); });
+    } else if (reference == Reference::kOfSamplesSlowly) {
+      family.Result([](const Operands& o) { return o.y.narrow(0, 2, kRows - 4); })
+          .Whole([](const Operands& o) { return o.y; })
+          .RowSums([](const Operands& o) {
+            TakeLongerThanChecksMay();
+            return ExactRowSums(o.x).mul_(2);
+          })
+          .Reference([](const Operands& o) { return o.x.narrow(0, 2, kRows - 4).to(at::kDouble).mul_(2); });
     } else {
-      family.Reference([](const Operands& o, const RowRange& rows) { return rows.Of(o.x).mul_(2); });
+      family.Reference([is_slow = reference == Reference::kByRowsSlowly](const Operands& o, const RowRange& rows) {
+        if (is_slow && rows.count == kRows) TakeLongerThanChecksMay();
+        return rows.Of(o.x).mul_(2);
+      });
     }
     const Family finished = family.Finish();
     RunOptions options;
@@ -232,8 +257,9 @@ class SpotChecksTest : public testing::TestWithParam<std::tuple<Trial, Reference
 };
 
 TEST_P(SpotChecksTest, OnlyWorkInEveryCallIsMeasured) {
-  const Trial& trial = std::get<0>(GetParam());
-  for (int run = 0; run < (trial.reason.empty() ? 20 : 1); ++run) {
+  const auto& [trial, reference] = GetParam();
+  const bool is_fast = reference == Reference::kWhole || reference == Reference::kByRows;
+  for (int run = 0; run < (!trial.reason.empty() ? 1 : is_fast ? 20 : 4); ++run) {
     const Outcome outcome = Run(trial.reason.empty() && run % 2 == 1 ? kCold : kWarm);
     if (trial.reason.empty()) {
       ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
@@ -263,20 +289,67 @@ INSTANTIATE_TEST_SUITE_P(Honest, Shapes,
 
 INSTANTIATE_TEST_SUITE_P(
     All, SpotChecksTest,
-    testing::Combine(testing::Values(Of<Honest>("honest"), Of<Stops<1>>("stops_after_1", kWrong),
-                                     Of<Stops<5>>("stops_after_5", kWrong), Of<Stops<1000>>("stops_after_1000", kWrong),
-                                     Of<Halves>("halves", kWrong), Of<Alternates<false>>("every_second", kWrong),
-                                     Of<Alternates<true>>("by_chance", kWrong), Of<Zeroes<0>>("zeroes", kChanges),
-                                     Of<Zeroes<20>>("zeroes_after_20", kChanges),
-                                     Of<KeptByAddress>("kept_by_address", kWrong),
-                                     Of<KeptByContent<1>>("kept_by_an_element", kWrong),
-                                     Of<KeptByContent<kRows * kCols>>("kept_by_all_elements", kSlower),
-                                     Of<KeptWhereItIsThere>("kept_where_it_is_there", kSlower),
-                                     Of<KeptInARow>("kept_in_a_row", kWrong)),
-                     testing::Values(Reference::kWhole, Reference::kByRows)),
-    [](const auto& one) {
-      return std::get<0>(one.param).name + (std::get<1>(one.param) == Reference::kWhole ? "" : "_by_rows");
-    });
+    testing::Combine(
+        testing::Values(Of<Honest>("honest"), Of<Stops<1>>("stops_after_1", kWrong),
+                        Of<Stops<5>>("stops_after_5", kWrong), Of<Stops<1000>>("stops_after_1000", kWrong),
+                        Of<Halves>("halves", kWrong), Of<Alternates<false>>("every_second", kWrong),
+                        Of<Alternates<true>>("by_chance", kWrong), Of<Zeroes<0>>("zeroes", kChanges),
+                        Of<Zeroes<20>>("zeroes_after_20", kChanges), Of<KeptByAddress>("kept_by_address", kWrong),
+                        Of<KeptByContent<1>>("kept_by_an_element", kWrong),
+                        Of<KeptByContent<kRows * kCols>>("kept_by_all_elements", kSlower),
+                        Of<KeptWhereItIsThere>("kept_where_it_is_there", kSlower),
+                        Of<KeptInARow>("kept_in_a_row", kWrong)),
+        testing::Values(Reference::kWhole, Reference::kByRows, Reference::kByRowsSlowly, Reference::kOfSamplesSlowly)),
+    [](const auto& one) { return std::get<0>(one.param).name + Name(std::get<1>(one.param)); });
+
+// Rows that a case of `rows` has had references of, and its whole references, by the checks of single steps.
+struct Asked {
+  int64_t rows = 0;
+  int wholes = 0;
+};
+
+Asked AskedInTheEnd(bool by_rows, double check_seconds) {
+  constexpr int64_t kMany = 4096;
+  Asked asked;
+  at::Tensor x = at::randn({kMany, 64});
+  at::Tensor y = at::add(x, x);
+  BuiltCase built;
+  Case one = {.step = [&] { at::add_out(y, x, x); },
+              .result = [&] { return std::vector{y}; },
+              .changing = [&] { return std::vector{x}; }};
+  if (by_rows) {
+    one.reference_rows = [&](const RowRange& rows) {
+      asked.rows += rows.count;
+      return rows.Of(x).mul_(2);
+    };
+  } else {
+    one.reference = [&] {
+      ++asked.wholes;
+      return std::vector{x.to(at::kDouble).mul_(2)};
+    };
+  }
+  built.copies.push_back(one);
+  built.check_seconds = check_seconds;
+  SpotChecks checks(built, [&] { return &built.first(); });
+  FakeDevice device;
+  timing::Samples samples;
+  samples.seconds = {1};
+  samples.chunks = {{.samples = 1, .median_seconds = 1}};
+  checks.Finish(
+      device.clock(), [&](timing::PhaseMarker& marker) { one.step(marker); }, 0, samples);
+  EXPECT_TRUE(checks.status().ok()) << checks.status();
+  return asked;
+}
+
+TEST(SingleSteps, AreCheckedInPartWhereTheWholeTakesLongerThanItsShare) {
+  EXPECT_LT(AskedInTheEnd(/*by_rows=*/true, /*check_seconds=*/1e3).rows, 4096);
+  EXPECT_GT(AskedInTheEnd(/*by_rows=*/true, /*check_seconds=*/1e3).rows, 0);
+  EXPECT_GE(AskedInTheEnd(/*by_rows=*/true, /*check_seconds=*/0).rows, 4096);
+}
+
+TEST(SingleSteps, AreCheckedAsAWholeWhereThereIsNoOtherWay) {
+  EXPECT_GE(AskedInTheEnd(/*by_rows=*/false, /*check_seconds=*/1e3).wholes, 1);
+}
 
 }  // namespace
 }  // namespace roofbench

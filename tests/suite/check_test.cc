@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/check.h"
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -125,20 +127,53 @@ TEST(CheckCase, EachResultHasItsTolerance) {
   EXPECT_FALSE(CheckCase(built).ok());
 }
 
-TEST(CheckSome, FindsARowThatIsOff) {
+TEST(SomeRows, FindsARowThatIsOff) {
   std::mt19937_64 random(1);
   const at::Tensor x = at::randn({16, 64}, at::kDouble);
   at::Tensor y = x.to(at::kFloat);
   Case built{.result = [&] { return std::vector{y}; },
              .reference_rows = [&](const RowRange& some) { return some.Of(x); }};
-  EXPECT_TRUE(CheckSome(built, random).ok());
+  EXPECT_TRUE(SomeRows(built, random).Check().ok());
   y.mul_(1.1);
-  EXPECT_THAT(std::string(CheckSome(built, random).message()), HasSubstr("wrong rows from"));
+  EXPECT_THAT(std::string(SomeRows(built, random).Check().message()), HasSubstr("wrong rows from"));
   y = x.to(at::kFloat);
   built.reference_rows = nullptr;
   built.reference = [&] { return std::vector{x}; };
   Invalidate(WholeResult(built));
-  EXPECT_THAT(std::string(CheckSome(built, random).message()), HasSubstr("a NaN among"));
+  EXPECT_THAT(std::string(SomeRows(built, random).Check().message()), HasSubstr("a NaN among"));
+}
+
+TEST(SomeRows, OfALargeResultAreOverwrittenAlone) {
+  std::mt19937_64 random(1);
+  for (const at::ScalarType type : {at::kFloat, at::kLong}) {
+    for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{1 << 23}, {1 << 10, 1 << 13}}) {
+      const at::Tensor y = at::zeros(shape, type);
+      const Case built{.result = [&] { return std::vector{y}; },
+                       .reference_rows = [&](const RowRange& some) { return at::zeros_like(some.Of(y)); }};
+      const SomeRows rows(built, random);
+      EXPECT_TRUE(rows.Check().ok());
+      rows.Invalidate();
+      EXPECT_FALSE(rows.Check().ok()) << shape.size();
+      const int64_t changed = y.ne(0).sum().item<int64_t>();
+      EXPECT_GT(changed, 0);
+      EXPECT_LT(changed, y.numel() / 100);
+    }
+  }
+}
+
+TEST(CheckPart, LooksAtRowsOrSamplesWithoutTheSums) {
+  std::mt19937_64 random(1);
+  const at::Tensor x = at::randn({64, 64}, at::kDouble);
+  at::Tensor y = x.to(at::kFloat);
+  Case built{.result = [&] { return std::vector{y.narrow(0, 0, 8)}; },
+             .reference = [&] { return std::vector{x.narrow(0, 0, 8)}; }};
+  EXPECT_FALSE(CanCheckPart(built));
+  built.whole = [&] { return std::vector{y}; };
+  built.row_sums = [] { return ADD_FAILURE(), std::vector<at::Tensor>(); };
+  EXPECT_TRUE(CanCheckPart(built));
+  EXPECT_TRUE(CheckPart(built, random).ok());
+  y[7].mul_(1.1);
+  EXPECT_FALSE(CheckPart(built, random).ok());
 }
 
 TEST(CompareTensors, InfinityAndNanMustBeOfTheSameKind) {
@@ -224,6 +259,21 @@ TEST(CheckCase, AResultMayStrayAsRoundingOfTheReferenceDoes) {
   Case alone = Strayed(0.1, 0.1, &asked);
   alone.rounded = nullptr;
   EXPECT_FALSE(CheckCase(alone).ok());
+}
+
+TEST(CheckRowSums, OfAnyTypeShapeAndStrideAreThoseOfDoublePrecision) {
+  for (const at::ScalarType type :
+       {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kInt, at::kLong, at::kChar}) {
+    for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
+             {1}, {7}, {100'003}, {3, 0}, {0, 3}, {5, 17}, {2, 3, 40'000}, {1 << 10, 64}}) {
+      const at::Tensor x = at::randn(shape, at::kDouble).mul_(20).to(type);
+      for (const at::Tensor& one : {x, x.dim() > 1 ? x.transpose(0, -1) : x.expand({2, -1})}) {
+        EXPECT_TRUE(at::allclose(ExactRowSums(one), one.to(at::kDouble).sum(-1).reshape({-1}), 1e-9, 1e-6))
+            << at::toString(type) << " " << testing::PrintToString(shape);
+        EXPECT_TRUE(CheckRowSums(one, ExactRowSums(one), {}, "y").ok());
+      }
+    }
+  }
 }
 
 TEST(CheckRowSums, IntegersMustAddUpExactly) {

@@ -161,9 +161,9 @@ TEST_F(SamplerTest, TheNumberOfStepsInASampleIsKnownBeforeItAndBounded) {
 
 // ---- Series
 
-TEST_F(SamplerTest, ConstantSeriesConverges) {
+TEST_F(SamplerTest, ConstantSeriesIsSoonNarrow) {
   const Samples samples = Sample(1e-3, {});
-  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_EQ(samples.stop, StopReason::kNarrow);
   EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-3, 1e-3 * kTight)));
   EXPECT_THAT(samples.chunks, SizeIs(4));
   EXPECT_GE(samples.seconds.size(), 10U);
@@ -215,7 +215,7 @@ TEST_F(SamplerTest, DriftingSeriesShowsInItsChunks) {
 
 TEST_F(SamplerTest, OutliersDoNotDelayConvergence) {
   const Samples samples = Sample([](int64_t call) { return call % 20 == 19 ? 0.05 : 1e-3; }, {});
-  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_EQ(samples.stop, StopReason::kNarrow);
   EXPECT_NEAR(Median(samples.seconds), 1e-3, 1e-3 * kTight);
   EXPECT_GT(*std::max_element(samples.seconds.begin(), samples.seconds.end()), 0.04);  // kept all the same
 }
@@ -228,7 +228,7 @@ TEST(Sampler, QuantizedClockGetsSamplesOfManyTicks) {
 
 TEST(Sampler, EndsWhereTheClockNeverMoves) {
   const Samples samples = SampleUnder({.floor = 1e-6}, 0, {});
-  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_EQ(samples.stop, StopReason::kNarrow);
   EXPECT_THAT(samples.seconds, Each(0));
 }
 
@@ -364,16 +364,18 @@ TEST_F(SamplerTest, EndsAtTheFirstLimit) {
       {"a step longer than the warm-up", 0.3, {}, StopReason::kMaxTime, 2, 1, 2},
       {"few long samples do not converge", 0.1, {.max_time = 100, .max_wall = 100}, StopReason::kConverged, 10, 1, 10},
       {"max_time counts samples only", 0.0101, {.target_ci = -1}, StopReason::kMaxTime, 40, 2, 21},
-      {"a short max_time has four chunks", 1e-3, {.max_time = 0.0201}, StopReason::kConverged, 20, 5, 4},
+      {"a short max_time has four chunks", 1e-3, {.max_time = 0.0201}, StopReason::kNarrow, 20, 5, 4},
       // Five chunks of 25 ms, and a part of one.
       {"the last chunk fits max_time", 1e-3, {.max_time = 0.1305, .target_ci = -1}, StopReason::kMaxTime, 131, 0, 0},
       {"min_samples",
        1e-3,
        {.min_samples = 61, .max_time = 10, .chunk_seconds = 0.0101},
-       StopReason::kConverged,
+       StopReason::kNarrow,
        70,
        10,
        7},
+      {"a long series converges", 1e-3, {.min_samples = 601, .max_time = 10}, StopReason::kConverged, 624, 0, 0},
+      {"a series of a moment is narrow", 1e-3, {.min_samples = 401, .max_time = 10}, StopReason::kNarrow, 408, 0, 0},
       {"max_samples", 1e-3, {.max_samples = 37, .target_ci = -1}, StopReason::kMaxSamples, 37, 10, 4},
       {"one exact sample", 1, Exactly(1), StopReason::kMaxSamples, 1, 1, 1},
       {"exact samples ignore time", 1, Exactly(50), StopReason::kMaxSamples, 50, 1, 50},
@@ -701,6 +703,7 @@ TEST_F(SamplerTest, RefusesOptionsThatMeanNothing) {
 
 TEST(StopReason, HasItsName) {
   EXPECT_EQ(Name(StopReason::kConverged), "converged");
+  EXPECT_EQ(Name(StopReason::kNarrow), "narrow");
   EXPECT_EQ(Name(StopReason::kMaxSamples), "max_samples");
   EXPECT_EQ(Name(StopReason::kMaxTime), "max_time");
   EXPECT_EQ(Name(StopReason::kMaxWall), "max_wall");

@@ -35,6 +35,16 @@ class Deviations {
   double last_;
 };
 
+// Times around 1 that scatter by 2 %.
+class Steady {
+ public:
+  Steady(double rho, uint64_t seed) : deviations_(rho, seed) {}
+  double Next() { return 1 + 0.02 * deviations_.Next(); }
+
+ private:
+  Deviations deviations_;
+};
+
 // A monotone function keeps the median where it was.
 using Shape = double (*)(double deviation);
 double Normal(double deviation) { return deviation; }
@@ -90,7 +100,7 @@ Sampled SampleAll(double rho, double step_seconds, double deviation, int trials 
     FakeClock clock;
     const Step step = [&](PhaseMarker&) { clock.Advance(step_seconds * (1 + deviation * deviations.Next())); };
     const Samples samples = TakeSamples(clock, step, 0, {}, {.warmup_iters = 1});
-    if (samples.stop == StopReason::kConverged) {
+    if (samples.stop == StopReason::kConverged || samples.stop == StopReason::kNarrow) {
       EXPECT_LE(Summarize(samples.seconds).ci, SampleOptions().target_ci);
     }
     const Interval interval = SeriesMedianInterval(samples.seconds);
@@ -114,6 +124,77 @@ TEST_F(Coverage, UnderTheStoppingRule) {
   for (const auto& [rho, step_seconds, deviation, least] : table) {
     EXPECT_GE(SampleAll(rho, step_seconds, deviation).coverage, least)
         << "rho " << rho << ", steps of " << step_seconds << " s, deviation " << deviation;
+  }
+}
+
+// One of two levels a tenth apart, held for some samples; three of five times it is the lower.
+class Levels {
+ public:
+  Levels(int64_t held, uint64_t seed) : held_(held), random_(seed), left_(Draw(0, held_)) {}
+
+  double Next() {
+    if (left_-- == 0) {
+      left_ = held_ - 1;
+      level_ = Draw(1, 5) <= 3 ? 1 : 1.1;
+    }
+    return level_ * (1 + 0.01 * normal_(random_));
+  }
+
+ private:
+  int64_t Draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+
+  int64_t held_;
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+  int64_t left_;
+  double level_ = 1;
+};
+
+// Of the rows that say `converged`.
+struct Converged {
+  int rows = 0;
+  double coverage = 1;
+};
+
+template <typename Make>
+Converged ConvergedOf(const Make& make, double step_seconds, double max_time, int trials) {
+  constexpr int64_t kMany = 400'000;
+  std::vector<double> all;
+  auto long_series = make(uint64_t{99});
+  for (int64_t i = 0; i < kMany; ++i) all.push_back(step_seconds * long_series.Next());
+  const double truth = Median(all);
+  int rows = 0;
+  int covered = 0;
+  for (int trial = 0; trial < trials; ++trial) {
+    auto series = make(static_cast<uint64_t>(trial));
+    FakeClock clock;
+    const Step step = [&](PhaseMarker&) { clock.Advance(step_seconds * series.Next()); };
+    const Samples samples =
+        TakeSamples(clock, step, 0, {},
+                    {.warmup_iters = 1, .max_samples = 50'000, .max_time = max_time, .max_wall = 10 * max_time});
+    if (samples.stop != StopReason::kConverged) continue;
+    ++rows;
+    const Interval interval = SeriesMedianInterval(samples.seconds);
+    covered += interval.low <= truth && truth <= interval.high ? 1 : 0;
+  }
+  return {rows, rows > 0 ? static_cast<double>(covered) / rows : 1};
+}
+
+// The median of levels lies between them, and many samples are of one.
+TEST_F(Coverage, OfRowsThatConvergedHoldsWhereLevelsAreHeld) {
+  const auto steady = [](uint64_t seed) { return Steady(0.9, seed); };
+  for (const int64_t held : {20, 100}) {
+    const auto levels = [held](uint64_t seed) { return Levels(held, seed); };
+    EXPECT_GE(ConvergedOf(levels, 1e-3, 0.4, kTrials).coverage, 0.85) << held;
+  }
+  EXPECT_GE(ConvergedOf(steady, 5e-3, 0.4, kTrials).coverage, 0.85);
+  // With time enough, rows that saw many levels converge.
+  constexpr int kLongTrials = 60;
+  const auto held_20 = [](uint64_t seed) { return Levels(20, seed); };
+  for (const Converged& rows :
+       {ConvergedOf(held_20, 1e-3, 10, kLongTrials), ConvergedOf(steady, 5e-3, 10, kLongTrials)}) {
+    EXPECT_GE(rows.coverage, 0.85);
+    EXPECT_GE(rows.rows, kLongTrials / 3);
   }
 }
 
@@ -165,6 +246,18 @@ TEST(SeriesMedianInterval, OfEqualOrAlternatingValuesIsThatOfIndependentOnes) {
   const Interval interval = SeriesMedianInterval(alternating);
   EXPECT_EQ(interval.low, MedianInterval(alternating).low);
   EXPECT_EQ(interval.high, MedianInterval(alternating).high);
+}
+
+TEST(IndependentBlocks, AreAllValuesOrJoinedOnesOrNone) {
+  std::vector<double> series(100, 3.0);
+  EXPECT_EQ(IndependentBlocks(series), 100U) << "equal values";
+  for (std::size_t i = 0; i < series.size(); ++i) series[i] = i < 50 ? 1 : 2;
+  EXPECT_EQ(IndependentBlocks(series), 0U) << "one change of level";
+  std::mt19937_64 random(1);  // NOLINT(cert-msc51-cpp): fixed on purpose
+  series.clear();
+  for (int level = 0; level < 256; ++level) series.insert(series.end(), 4, static_cast<double>(random() & 1));
+  EXPECT_LE(IndependentBlocks(series), 256U);
+  EXPECT_GE(IndependentBlocks(series), 32U);
 }
 
 TEST(LagOneCorrelation, IsThatOfRanks) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -20,7 +21,27 @@ std::string MismatchOf(const std::vector<double>& actual, const std::vector<doub
     comparison.Add(std::span(actual).subspan(i, count), std::span(expected).subspan(i, count));
   }
   const auto mismatch = comparison.Find("result");
+  Match match(0.1);
+  for (std::size_t i = 0; i < expected.size(); i += 11) {
+    const std::size_t count = std::min<std::size_t>(11, expected.size() - i);
+    match.Add(std::span(actual).subspan(i, count), std::span(expected).subspan(i, count));
+  }
+  const bool finite = std::all_of(expected.begin(), expected.end(), [](double value) { return std::isfinite(value); });
+  EXPECT_EQ(match.IsSure(), finite && !mismatch);
   return mismatch ? mismatch->text : "";
+}
+
+TEST(Comparison, FindsAWrongElementAnywhere) {
+  constexpr std::size_t kElements = 100;
+  for (std::size_t wrong = 0; wrong < kElements; ++wrong) {
+    std::vector<double> expected(kElements, 1);
+    expected[(wrong + 1) % kElements] = -1;
+    for (const double value : {1.25, 0.7, kInfinity, std::nan("")}) {
+      std::vector<double> actual = expected;
+      actual[wrong] *= value;
+      EXPECT_NE(MismatchOf(actual, expected), "") << wrong << " " << value;
+    }
+  }
 }
 
 TEST(Comparison, AllowsAShareOfTheElementAndOfTheRootMeanSquare) {
@@ -37,6 +58,9 @@ TEST(Comparison, AllowsAnAbsoluteDifferenceAsOfRounding) {
     Comparison comparison(0, 0, 64, absolute);
     comparison.Add(actual, expected);
     const auto mismatch = comparison.Find("result");
+    Match match(0, absolute);
+    match.Add(actual, expected);
+    EXPECT_EQ(match.IsSure(), !mismatch);
     return mismatch ? mismatch->text : "";
   };
   EXPECT_EQ(text(0.3, 0.5), "");
