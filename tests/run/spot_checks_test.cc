@@ -351,5 +351,35 @@ TEST(SingleSteps, AreCheckedAsAWholeWhereThereIsNoOtherWay) {
   EXPECT_GE(AskedInTheEnd(/*by_rows=*/false, /*check_seconds=*/1e3).wholes, 1);
 }
 
+// What is said of a case of so many elements whose steps of a millisecond take 1.6 ms after a look.
+absl::Status AfterSlowSteps(int64_t elements) {
+  const at::Tensor x = at::randn({elements / 64, 64});
+  const at::Tensor y = at::empty_like(x);
+  BuiltCase built;
+  built.copies.push_back({.step = [&](timing::PhaseMarker&) { y.copy_(x); },
+                          .result = [&] { return std::vector{y}; },
+                          .reference_rows = [&](const RowRange& rows) { return rows.Of(x); },
+                          .changing = [&] { return std::vector{x}; }});
+  SpotChecks checks(built, [&] { return &built.first(); });
+  FakeDevice device;
+  timing::Samples samples;
+  samples.chunks = {{.samples = 1000, .median_seconds = 1}};  // enough for any number of looks
+  for (int step = 0; step < 100; ++step) {
+    y.copy_(x);
+    checks.Look(samples);
+    const bool was_overwritten = y.isnan().any().item<bool>();
+    y.copy_(x);
+    samples.seconds.push_back(was_overwritten ? 1.6e-3 : 1e-3);
+  }
+  checks.Finish(
+      device.clock(), [&](timing::PhaseMarker& marker) { built.first().step(marker); }, 0, samples);
+  return checks.status();
+}
+
+TEST(WatchedSamples, MemoryThatALookMovesIsNotTakenForWork) {
+  EXPECT_THAT(std::string(AfterSlowSteps(int64_t{1} << 16).message()), HasSubstr(kSlower));
+  EXPECT_TRUE(AfterSlowSteps(int64_t{1} << 21).ok()) << "0.6 ms are those of 16 MiB";
+}
+
 }  // namespace
 }  // namespace roofbench
