@@ -6,13 +6,14 @@ hundred.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from roofreport.compare.machine import LATENCY, PRODUCT, TRAFFIC, Passport, Row
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import JOURNAL_SCHEMA
-from roofreport.io.reliability import FEWEST_SAMPLES
+from roofreport.io.reliability import FEWEST_SAMPLES, half_width
 
 MOST_BYTES = 20_000
 _MOST_ROWS = 2000  # of a result of which a record is made
@@ -25,7 +26,7 @@ _FACTS = (
     *("memory_bytes", "threads", "allocator", "build_type", "torch_version", "onednn_version", "compiler"),
     *("other_load", "memory_speed", "roofs"),
 )
-_COUNTERS = ("ci", "latency_ns", "noisy", "disturbed", "throttled")  # those at 0 say nothing
+_COUNTERS = ("latency_ns", "noisy", "disturbed", "throttled")  # those at 0 say nothing
 
 
 def _rounded(value: float) -> float:
@@ -36,6 +37,8 @@ def _rounded(value: float) -> float:
 def _line(row: Row) -> dict[str, Any]:
     case = row.case
     counters = {name: _rounded(value) for name in _COUNTERS if (value := case.counters.get(name, 0.0)) > 0}
+    half = half_width(case)
+    counters |= {"ci": _rounded(half)} if 0 < half < math.inf else {}
     samples = case.counters.get("samples", FEWEST_SAMPLES)
     few = {"samples": samples} if samples < FEWEST_SAMPLES else {}
     work = {"median_s": _rounded(case.seconds), "flops": _rounded(case.flops), "bytes": int(case.bytes)}

@@ -149,19 +149,23 @@ def _curve_chart(passport: Passport, title: str, wanted: Callable[[str], bool]) 
     )
 
 
+def _mark(ceiling: Ceiling) -> str:
+    return f", {IN_DOUBT}" if ceiling.doubt else ""
+
+
 def _roofline_chart(passport: Passport) -> Chart:
     """The products of the run under all ceilings."""
     read_and_copied = ((kind, passport.ceilings.get(kind)) for kind in TRAFFIC[:2])
-    memory = {f"memory, {kind}": one.value for kind, one in read_and_copied if one and not one.doubt}
+    memory = {f"memory, {kind}{_mark(one)}": one.value for kind, one in read_and_copied if one}
     for levels in passport.memory:
         threads = units.counted(levels.threads, "thread")
         for name, level in zip(passport.level_names(levels), levels.levels, strict=True):
             if "read" in level.values and name != "memory":
                 memory[f"{name} of {threads}, read"] = level.values["read"]
     compute = {
-        name: one.value
+        name + _mark(one): one.value
         for name, one in passport.ceilings.items()
-        if one.unit == "FLOP/s" and not name.startswith(PRODUCT) and not one.doubt
+        if one.unit == "FLOP/s" and not name.startswith(PRODUCT)
     }
     drawn = roofline.chart(passport.results[0], roofline.Roofs("measured", memory, compute))
     return replace(drawn, marks=tuple(replace(mark, index=-1) for mark in drawn.marks))
