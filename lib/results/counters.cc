@@ -397,6 +397,11 @@ constexpr CounterSpec kTable[] = {
      "the case has no rows of experts"},
     {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",
      "the case does not time the sampler itself", nullptr, kHeadline},
+    {"kernel_ms", "ms", kLower, 0.02, kMeasured,
+     "time of the step's kernels, of many steps in one graph; the time of the row is that between launches of a graph "
+     "of one step",
+     "the implementation is not a CUDA graph, its step is long against a launch, or one step changes what the next "
+     "finds"},
     {"latency_ns", "ns", kLower, 0.02, kMeasured,
      "time of one of the loads, calls, barriers or pages that the step takes one after another",
      "the case does not count them",

@@ -31,7 +31,7 @@ class FakeGraph final : public GpuGraph {
     mark();
     machine_.gathered = nullptr;
     EXPECT_TRUE(events.empty() || events.size() == ends_.size());
-    machine_.Launch(seconds_);
+    machine_.Launch(machine_.graph_seconds + seconds_);
     const double start = machine_.device - seconds_;
     for (std::size_t i = 0; i < events.size(); ++i) *events[i] = {.passed = start + ends_[i], .by_graph = true};
     work_();
@@ -79,9 +79,12 @@ class FakeGpu : public Gpu {
 
   std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) override {
     enqueue([] {});
-    const double start = machine_.device;
+    // What is recorded waits for no host.
+    const double enqueue_seconds = std::exchange(machine_.enqueue_seconds, 0);
+    const double start = machine_.device = std::max(machine_.device, machine_.host);
     std::vector<double> ends;
     enqueue([&] { ends.push_back(machine_.device - start); });
+    machine_.enqueue_seconds = enqueue_seconds;
     return std::make_unique<FakeGraph>(machine_, std::move(ends), machine_.device - start, replayed);
   }
 

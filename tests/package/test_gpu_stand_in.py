@@ -38,7 +38,7 @@ class Tree:
     environment: dict[str, str]
 
     def run(self, program: str, *flags: str) -> subprocess.CompletedProcess[str]:
-        command = [self.folder / program, *flags]
+        command: list[str | Path] = [self.folder / program, *flags]
         return subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment, timeout=600
         )

@@ -26,6 +26,7 @@ struct FakeMachine {
   std::size_t depth = 1000;    // launches that may wait
   double record_seconds = 0;   // device time of an event
   double enqueue_seconds = 0;  // host time of a launch
+  double graph_seconds = 0;    // device time of a graph's launch, before its work
   std::deque<double> waiting;  // when each waiting launch ends on the device
 
   void Launch(double device_seconds) {

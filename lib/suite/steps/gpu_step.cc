@@ -3,8 +3,11 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/device/gpu.h"
 #include "lib/suite/check.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
@@ -92,6 +96,41 @@ absl::Status CompareLaunch(GpuGraph& graph, const Case& eager, const OneStep& on
   return absl::OkStatus();
 }
 
+// A launch of a graph takes some microseconds, and a shorter step is timed by their pace. Of such a step, this many
+// seconds are launched at once.
+constexpr double kLongAgainstLaunch = 100e-6;
+constexpr double kMostSteps = 64;
+constexpr int kReadings = 5;
+
+double SecondsOfLaunch(GpuGraph& graph, timing::Clock& clock) {
+  std::vector<double> readings;
+  for (int i = 0; i < kReadings; ++i) {
+    clock.BeginChunk(2);
+    clock.Mark();
+    graph.Replay([] {});
+    clock.Mark();
+    readings.push_back(clock.EndChunk().back());
+  }
+  return timing::Median(readings);
+}
+
+// Device seconds of a step's kernels, one step after another in a graph: one of twice as many steps takes longer by the
+// kernels alone. nullopt for steps that are long against a launch.
+std::optional<double> KernelSeconds(const Case& eager, GpuGraph& of_one, Device& device) {
+  const double launch = SecondsOfLaunch(of_one, device.clock());
+  if (launch <= 0 || launch >= kLongAgainstLaunch) return std::nullopt;
+  const auto steps = static_cast<int>(std::clamp(std::ceil(kLongAgainstLaunch / launch), 1.0, kMostSteps));
+  const auto seconds_of = [&](int count) {
+    timing::IgnoredPhases ignored;
+    const std::unique_ptr<GpuGraph> graph = device.gpu()->Record([&](const std::function<void()>&) {
+      for (int i = 0; i < count; ++i) eager.step(ignored);
+    });
+    return SecondsOfLaunch(*graph, device.clock());
+  };
+  const double once = seconds_of(steps);
+  return (seconds_of(2 * steps) - once) / steps;
+}
+
 }  // namespace
 
 absl::Status GpuKernelsSupport(const Device& device) {
@@ -145,6 +184,7 @@ absl::StatusOr<Case> Graphed(Case eager, Device& device) {
   std::vector<int> phases;
   std::shared_ptr<GpuGraph> graph;
   OneStep one;
+  std::optional<double> kernel_seconds;
   {
     const at::AutoGradMode grad(eager.autograd);
     if (eager.effects) one = RunOneStep(eager);
@@ -157,9 +197,12 @@ absl::StatusOr<Case> Graphed(Case eager, Device& device) {
   if (eager.effects) {
     if (absl::Status status = CompareLaunch(*graph, eager, one); !status.ok()) return status;
   } else {
+    // Of a step that finds what the one before it found.
+    if (!eager.prepare) kernel_seconds = KernelSeconds(eager, *graph, device);
     Invalidate(WholeResult(eager));
   }
   Case graphed = std::move(eager);
+  if (kernel_seconds) graphed.AddFigure("kernel_ms", 1e3 * *kernel_seconds);
   // Keeps the eager step, which owns the graph's tensors.
   graphed.step = [graph, phases, keep = graphed.step](timing::PhaseMarker& marker) {
     graph->Replay([&] {
