@@ -67,7 +67,10 @@ const Registration kCrossEntropy =
         .Size("d", "classes: the vocabulary")
         .Work([](const Point& at) {
           const workload::CrossEntropy work{at.Number("rows"), at.Number("d"), at.Dtype()};
-          return at.Text(kPassAxis) == kForward ? work.ForwardCost() : work.ForwardBackwardCost();
+          const bool forward = at.Text(kPassAxis) == kForward;
+          workload::Cost cost = forward ? work.ForwardCost() : work.ForwardBackwardCost();
+          if (at.Text(kImplAxis) == "eager") cost.resident_bytes += work.EagerScratchBytes(!forward);
+          return cost;
         })
         .Operands([](const Point& at, Inputs& in) {
           const int64_t rows = at.Int("rows");

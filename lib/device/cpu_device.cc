@@ -12,6 +12,7 @@
 #include "lib/device/gemm_probes.h"
 #include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/roofs/compute_loops.h"
+#include "lib/hardware/thread_places.h"
 
 namespace roofbench {
 namespace {
@@ -39,7 +40,7 @@ double SecondsOf(const hardware::ComputeLoop& loop, int64_t iterations) {
 CpuDevice::CpuDevice(int threads)
     : MeteredDevice(hardware::CpuRoofMeter::kCalibrationSeconds),
       threads_(SetThreads(threads)),
-      facts_(hardware::ReadCpuFacts()),
+      facts_(hardware::ReadCpuFacts("/", hardware::FindThreadPlaces(threads_).Processors())),
       meter_(std::make_unique<hardware::CpuRoofMeter>(facts_, threads_)),
       evictor_(facts_.LastLevelCacheBytes(), threads_) {}
 

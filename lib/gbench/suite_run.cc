@@ -10,8 +10,10 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,6 +24,7 @@
 #include "lib/gbench/reporters.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"
+#include "lib/hardware/thread_places.h"
 #include "lib/results/evaluation.h"
 #include "lib/results/journal.h"
 #include "lib/run/doctor.h"
@@ -85,7 +88,9 @@ class SuiteRun {
                 << PlanText(expected.size(), options_.repetitions, seconds) << std::endl;
       state_.SetDescribed();
     }
-    if (!busy_.empty()) std::cerr << ProgramName() << ": " << busy_ << std::endl;
+    for (const std::string& warning : warnings_) {
+      if (!warning.empty()) std::cerr << ProgramName() << ": " << warning << std::endl;
+    }
     session_.OnBegin([this](std::size_t index, int repetition) {
       state_.BeginCase(index, repetition);
       progress_.Start(index, session_.plan()[index].name);
@@ -156,7 +161,10 @@ class SuiteRun {
     }
     state_.SetPreparing(false);
     roofs_ = roofs.text;
-    if (is_first_process) busy_ = options_.pressure.empty() ? BusyText(LoadNow(roofs)) : options_.pressure;
+    if (is_first_process) {
+      warnings_ = {options_.pressure.empty() ? BusyText(LoadNow(roofs)) : options_.pressure,
+                   hardware::FindThreadPlaces(device_.threads()).CrowdText()};
+    }
     if (!facts.empty()) return facts;
     facts = RunContext(options_, device_, roofs);
     facts.insert(facts.end(), options_.context.begin(), options_.context.end());
@@ -299,8 +307,8 @@ class SuiteRun {
   absl::Status output_status_;
   absl::Status journal_status_;
   absl::Status profile_status_;
-  std::string roofs_;  // their origin
-  std::string busy_;   // a warning; empty: none
+  std::string roofs_;                  // their origin
+  std::vector<std::string> warnings_;  // before the first case; empty ones are none
   bool was_interrupted_ = false;
   bool ran_here_ = false;  // whether the last repetition ran here instead of coming from the journal
 };

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "lib/hardware/cgroups.h"
 #include "lib/hardware/system_tree.h"
@@ -165,7 +166,7 @@ bool CpuFacts::Supports(Dtype dtype) const {
          (dtype == Dtype::kFp16 && fp16_arithmetic);
 }
 
-CpuFacts ReadCpuFacts(const std::string& root) {
+CpuFacts ReadCpuFacts(const std::string& root, std::vector<int> processors) {
   const SystemTree tree(root);
   const std::string cpuinfo = tree.Text("/proc/cpuinfo");
   const auto flags = ReadFlags(cpuinfo);
@@ -176,7 +177,10 @@ CpuFacts ReadCpuFacts(const std::string& root) {
   facts.model = ValueOf(cpuinfo, "model name").value_or("unknown");
   facts.arch = MachineName();
   facts.logical_cpus = static_cast<int>(online.size());
-  facts.affinity = ParseCpuList(ValueOf(tree.Text("/proc/self/status"), "Cpus_allowed_list").value_or(""));
+  facts.affinity = std::move(processors);
+  if (facts.affinity.empty()) {
+    facts.affinity = ParseCpuList(ValueOf(tree.Text("/proc/self/status"), "Cpus_allowed_list").value_or(""));
+  }
   if (facts.affinity.empty()) facts.affinity = online;
   facts.caches = ReadCaches(tree, facts.affinity);
   // The probes query the processor itself; only the tree of another machine is taken at its word.

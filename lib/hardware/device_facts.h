@@ -41,8 +41,8 @@ struct CpuFacts {
   std::vector<std::pair<std::string, std::string>> Context() const;
 };
 
-// `root` replaces "/" for tests.
-CpuFacts ReadCpuFacts(const std::string& root = "/");
+// `root` replaces "/" for tests. `processors`: on which its threads may run; empty: those of its first thread.
+CpuFacts ReadCpuFacts(const std::string& root = "/", std::vector<int> processors = {});
 
 // Bytes that this process can still allocate: the least of MemAvailable and the remainder of its cgroup (v2 or v1). 0
 // if neither can be read.

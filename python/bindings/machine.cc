@@ -22,6 +22,7 @@
 #include "lib/hardware/pressure.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 #include "lib/hardware/roofs/roof_gauge.h"
+#include "lib/hardware/thread_places.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/results/counters.h"
 #include "lib/results/evaluation.h"
@@ -75,7 +76,8 @@ class Machine {
  public:
   explicit Machine(int threads)
       : threads_(ThreadsOf(threads)),
-        facts_(hardware::ReadCpuFacts()),
+        places_(hardware::FindThreadPlaces(threads_)),
+        facts_(hardware::ReadCpuFacts("/", places_.Processors())),
         meter_(facts_, threads_),
         evictor_(facts_.LastLevelCacheBytes(), threads_) {}
 
@@ -99,6 +101,8 @@ class Machine {
     }
     return context;
   }
+
+  std::string CrowdText() const { return places_.CrowdText(); }
 
   // Takes the roofs that an earlier process kept, and keeps those of this one. Without a private folder there is
   // nothing to reuse.
@@ -222,6 +226,7 @@ class Machine {
   }
 
   const int threads_;
+  const hardware::ThreadPlaces places_;
   const hardware::CpuFacts facts_;
   timing::CpuClock clock_;
   hardware::CpuRoofMeter meter_;
@@ -259,6 +264,8 @@ void BindMachine(nb::module_& core) {
       .def("add_compute_probe", &Machine::AddComputeProbe, "dtype"_a, "name"_a, "flops"_a, "step"_a,
            "A way to the arithmetic roof, such as a library's product; call it before reuse_roofs. Ignored in a "
            "precision that the hardware lacks")
+      .def("crowd_text", &Machine::CrowdText,
+           "\"2 threads share processor 0: …\" where some of its threads can never run at the same time; else \"\"")
       .def("reuse_roofs", &Machine::ReuseRoofs, "library"_a,
            "Takes the roofs that an earlier process kept, and keeps those of this one. `library` names the added "
            "probes with their versions: arithmetic roofs are kept for each of them")

@@ -3,14 +3,19 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/cli/main.h"
@@ -32,6 +37,44 @@ void ReadBeyondTheFile() {
   std::cerr << *static_cast<volatile char*>(memory);
 }
 
+constexpr rlim_t kFewFiles = 64;
+
+// What the next case would run with.
+void LeaveStateChanged() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = kFewFiles;
+  umask(0777);
+  if (chdir("/") != 0 || sigprocmask(SIG_BLOCK, &ending, nullptr) != 0 || setrlimit(RLIMIT_NOFILE, &files) != 0) {
+    throw std::runtime_error("the state cannot be changed");
+  }
+}
+
+void ExpectStateOfTheStart() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  sigset_t blocked;
+  sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  if (mask == 0777 || sigismember(&blocked, SIGTERM) == 1 || files.rlim_cur == kFewFiles ||
+      std::filesystem::current_path() == "/") {
+    throw std::runtime_error("another case's state");
+  }
+}
+
+// Until it has been alone for longer than the run takes.
+void LeaveAProcess() {
+  if (fork() != 0) return;
+  for (const int stream : {0, 1, 2}) close(stream);
+  alarm(60);
+  pause();
+  _exit(0);
+}
+
 void Misbehave(const std::string& how) {
   constexpr int64_t kPebibyte = int64_t{1} << 50;
   constexpr int64_t kMebibyte = 1 << 20;
@@ -51,6 +94,18 @@ void Misbehave(const std::string& how) {
   if (how == "illegal") __builtin_trap();
   if (how == "killed") std::raise(SIGKILL);  // as the system does for memory
   if (how == "exits") std::_Exit(7);
+  static bool has_left = false;
+  if (how == "moves") LeaveStateChanged();
+  if (how == "looks") ExpectStateOfTheStart();
+  if (how == "pipes") std::raise(SIGPIPE);
+  if (how == "forks" && !std::exchange(has_left, true)) LeaveAProcess();
+  if (how == "spins" && !std::exchange(has_left, true)) {
+    std::thread([] {
+      const volatile bool ends = false;
+      while (!ends) {
+      }
+    }).detach();
+  }
   if (how == "prints") {
     const std::string megabyte(1'000'000, 'x');
     std::cout << megabyte << std::flush;
@@ -79,10 +134,10 @@ const std::vector<std::string> kHow = {"good",      "throws", "foreign", "wrong"
                                        "bad_alloc", "creeps", "segv",    "aborts", "bus",     "fpe",
                                        "illegal",   "killed", "exits",   "hangs",  "last"};
 
-// One that writes between the rows of the console is not among the points.
+// One that writes between the rows of the console is not among the points, nor are those that leave something behind.
 const std::vector<std::string> kAllHow = [] {
   std::vector<std::string> all = kHow;
-  all.emplace_back("prints");
+  for (const char* how : {"prints", "moves", "looks", "spins", "forks", "pipes"}) all.emplace_back(how);
   return all;
 }();
 

@@ -39,6 +39,51 @@ PLANTED = """
             time.sleep(3600)
         return roofbench.Case(sum, [1, 2], reference=lambda x: 4 if how == "wrong" else 3)
 """
+# Its cases that leave something behind, for the next one to look at.
+LEAVING = """
+    import os, resource, signal, threading
+    import roofbench
+
+    left = []
+
+    def moves():
+        os.chdir("/")
+        os.umask(0o777)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    def looks():
+        os.umask(mask := os.umask(0))
+        assert os.getcwd() != "/" and mask != 0o777, "another case's state"
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] != 64, "another case's state"
+        assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, []), "another case's state"
+
+    def spin():
+        while True:
+            pass
+
+    def spins():
+        left or left.append(threading.Thread(target=spin, daemon=True).start())
+
+    def forks():
+        if left or os.fork():
+            left.append(None)
+        else:
+            os.closerange(0, 3)
+            signal.alarm(60)
+            signal.pause()
+            os._exit(0)
+
+    def pipes():
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it
+        os.kill(os.getpid(), signal.SIGPIPE)
+
+    HOW = {one.__name__: one for one in (moves, looks, spins, forks, pipes)} | {"last": lambda: None}
+
+    @roofbench.family(how=list(HOW), cache=["warm"])
+    def planted(how):
+        return roofbench.Case(lambda x: (HOW[how](), sum(x))[1], [1, 2], reference=sum)
+"""
 COPY = """
     import roofbench
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from built_program import NO_ROOFS, PROGRAM, WITH_ROOFS
-from entries import COPY, NAMES, PLANTED, Entry, entry
+from entries import COPY, LEAVING, NAMES, PLANTED, Entry, entry
 
 # Fifty small cases, 150 with their repetitions, in processes that measure their roofs in half a second.
 MANY = (
@@ -445,3 +445,32 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(
     done = going_wrong(*flags, "--resume")
     assert done.returncode == 1, done.stderr
     assert [line["verdict"] for line in journal_lines(journal)] == ["measured", "failed", "measured"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_case_leaves_is_not_the_next_ones(name: str, tmp_path: Path) -> None:
+    """Working folder, mask of files, blocked signals, limits, threads, processes; and a SIGPIPE is a row."""
+    run, journal = entry(name, "planted", LEAVING, tmp_path), tmp_path / "left.jsonl"
+    order = ["moves", "looks", "spins", "forks", "pipes", "last"]
+    axis = () if run.is_python else (f"--axis=planted.how={','.join(order)}",)
+    flags = ("--benchmark_filter=^planted/", *axis, f"--journal={journal}")
+    first = run(*flags)
+    assert journal.exists(), first.stderr
+    lines = journal_lines(journal)
+    assert [line["name"].split("how:")[1].split("/")[0] for line in lines] == order, first.stderr
+    verdicts = dict(zip(order, (line["verdict"] for line in lines), strict=True))
+    # The program ignores a SIGPIPE; in Python the case has taken the signal's default back.
+    assert (verdicts["pipes"], verdicts["last"]) == ("failed" if run.is_python else "measured", "measured")
+    assert (verdicts["moves"], verdicts["looks"], verdicts["forks"]) == ("measured",) * 3, first.stderr
+    if run.is_python:  # a process for each case
+        assert "still worked when the call returned" in lines[2]["reason"]
+    else:
+        assert "the working folder" in first.stderr and "left a thread that still works" in first.stderr
+        moves, looks, spins, forks = re.findall(r"built by (\d+)", first.stderr)[:4]
+        assert moves == looks == spins, "what can be brought back needs no other process"
+        assert forks != spins, "a thread cannot be taken back"
+    # The process that is left holds no lock, and the next run continues this one.
+    text = journal.read_text()
+    again = run(*flags, "--resume")
+    assert "continuing after 6 finished case(s)" in again.stderr
+    assert journal.read_text() == text

@@ -64,6 +64,11 @@ struct CrossEntropy {
 
   Cost ForwardCost() const { return InOperands(Forward()); }
   Cost ForwardBackwardCost() const { return InOperands(ForwardBackward()); }
+  // What LibTorch's operators hold beyond that: the logarithms of the probabilities; with a gradient, also theirs, and
+  // a new gradient beside that of the last step.
+  double EagerScratchBytes(bool with_gradient) const {
+    return (with_gradient ? 3 : 1) * rows * cols * ElementBytes(dtype);
+  }
 };
 
 }  // namespace roofbench::workload

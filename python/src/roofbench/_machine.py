@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from roofbench import _core
 from roofbench._arrays import torch
 
+says_crowds = True  # off in the processes of a run, whose parent says so once
 _PROBE = 512  # rows and columns of a product: three operands fit a private cache
 
 
@@ -26,6 +27,8 @@ def machine() -> _core.Machine:
 @functools.cache
 def _machine(threads: int) -> _core.Machine:
     made = _core.Machine(threads)
+    if says_crowds and (crowd := made.crowd_text()):
+        print(f"roofbench: {crowd}", file=sys.stderr, flush=True)
     # Objects of another library, such as a custom operator of PyTorch, may outlive the modules, and this one with them.
     atexit.register(_machine.cache_clear)
     for dtype, library, product in _products():
