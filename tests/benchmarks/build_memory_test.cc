@@ -56,15 +56,19 @@ TEST_P(BuildMemory, OfTensorsIsWithinThePrediction) {
 
 INSTANTIATE_TEST_SUITE_P(
     Products, BuildMemory,
-    testing::Values(CaseAt("gather_gemv", {{"impl", "eager"}, {"precision", "bf16"}, {"n", "1536"}}),
-                    CaseAt("gather_gemv", {{"impl", "onednn"}, {"precision", "bf16"}, {"n", "1536"}}),
-                    CaseAt("gather_gemv", {{"impl", "native"}, {"precision", "int8"}, {"n", "2048"}}),
-                    CaseAt("gemv", {{"impl", "eager"}, {"precision", "fp32"}, {"n", "3072"}}),
-                    CaseAt("gemv", {{"impl", "native"}, {"precision", "int4"}, {"n", "10240"}}),
-                    CaseAt("gemv", {{"impl", "eager"}, {"precision", "int4"}, {"n", "10240"}}),
-                    CaseAt("matmul", {{"impl", "eager"}, {"dtype", "bf16"}, {"m", "16"}, {"n", "4352"}, {"k", "4352"}}),
-                    CaseAt("softmax", {{"impl", "eager"}, {"dtype", "bf16"}, {"d", "4096"}}),
-                    CaseAt("embedding", {{"impl", "eager"}, {"dtype", "bf16"}, {"d", "768"}})),
+    testing::Values(
+        CaseAt("gather_gemv", {{"impl", "eager"}, {"precision", "bf16"}, {"n", "1536"}}),
+        CaseAt("gather_gemv", {{"impl", "onednn"}, {"precision", "bf16"}, {"n", "1536"}}),
+        CaseAt("gather_gemv", {{"impl", "native"}, {"precision", "int8"}, {"n", "2048"}}),
+        CaseAt("gemv", {{"impl", "eager"}, {"precision", "fp32"}, {"n", "3072"}}),
+        CaseAt("gemv", {{"impl", "native"}, {"precision", "int4"}, {"n", "10240"}}),
+        CaseAt("gemv", {{"impl", "eager"}, {"precision", "int4"}, {"n", "10240"}}),
+        CaseAt("matmul", {{"impl", "eager"}, {"dtype", "bf16"}, {"m", "16"}, {"n", "4352"}, {"k", "4352"}}),
+        CaseAt("softmax", {{"impl", "eager"}, {"dtype", "bf16"}, {"d", "4096"}}),
+        CaseAt("cross_entropy", {{"impl", "eager"}, {"dtype", "fp32"}, {"rows", "512"}, {"d", "65536"}}),
+        CaseAt("cross_entropy",
+               {{"impl", "eager"}, {"pass", "forward_backward"}, {"dtype", "fp32"}, {"rows", "512"}, {"d", "65536"}}),
+        CaseAt("embedding", {{"impl", "eager"}, {"dtype", "bf16"}, {"d", "768"}})),
     TestNameOf);
 
 #ifndef __SANITIZE_ADDRESS__  // keeps what is freed
