@@ -39,7 +39,7 @@ def measured(folder: Path, family: str, *flags: str, **axes: object) -> list[dic
 
 
 def test_matmul(tmp_path: Path) -> None:
-    axes = {"impl": "eager", "dtype": "bf16", "scales": "tensor", "cache": "warm"}
+    axes = {"impl": "eager", "dtype": "bf16", "scales": "tensor", "data": "normal", "cache": "warm"}
     rows = measured(tmp_path, "matmul", m="16,1", n="48,64", k="80,32", **axes)
     assert len(rows) == 8
     for row in rows:
@@ -55,7 +55,7 @@ def fp8(rows: int, columns: int) -> torch.Tensor:
 @pytest.mark.parametrize(("family", "rows"), [("matmul", "m"), ("fp8_linear", "rows")])
 def test_products_in_fp8(tmp_path: Path, family: str, rows: str) -> None:
     axes = {rows: "16,1", "n": "48,64", "k": "80,32", "cache": "warm", "scales": "tensor"}
-    more = {"impl": "eager", "dtype": "fp8"} if family == "matmul" else {}
+    more = {"impl": "eager", "dtype": "fp8", "data": "normal"} if family == "matmul" else {}
     found = measured(tmp_path, family, **axes | more)
     assert len(found) == 8
     scale = torch.ones(1, 1, device="meta")
