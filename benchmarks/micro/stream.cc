@@ -85,16 +85,17 @@ FamilyOf<O> Streams(StreamKind kind, std::string doc) {
     if (has_stores) grid.emplace_back(kStoresAxis, stores);
     family.Points(suite, std::move(grid));
   };
-  if (kind == StreamKind::kRead) {
+  const bool is_read = kind == StreamKind::kRead;
+  if (is_read) {
     add(Suite::kMachineQuick, {16_Ki, 64_Ki, 256_Ki, 1_Mi, 4_Mi, 16_Mi, 64_Mi, 256_Mi, 1_Gi}, {1}, kWarm, {"plain"});
-    add(Suite::kMachineQuick, {256_Mi}, {1, 2, 4, 8, 16, 32, 64, 128, 256}, kWarm, {kFastest});
   }
   add(Suite::kMachineQuick, {1_Gi}, {0}, kCold, {kFastest});
   add(Suite::kMachine,
       {16_Ki, 32_Ki, 64_Ki, 128_Ki, 256_Ki, 512_Ki, 1_Mi, 2_Mi, 4_Mi, 8_Mi, 16_Mi, 32_Mi, 64_Mi, 128_Mi, 256_Mi, 512_Mi,
        1_Gi},
       {1}, kWarm, {"plain"});
-  add(Suite::kMachine, {256_Mi}, {1, 2, 4, 8, 16, 32, 64, 128, 256}, kWarm, {kFastest});
+  add(is_read ? Suite::kMachineQuick : Suite::kMachine, {256_Mi}, {1, 2, 4, 8, 16, 32, 64, 128, 256}, kWarm,
+      {kFastest});
   add(Suite::kMachine, {256_Mi, 512_Mi, 1_Gi}, {0}, kCold, {kFastest, "plain", "streaming"});
   family.Points(Suite::kMachine, {{"impl", {"eager"}}, {"bytes", {256_Mi}}});
   return family.Supports([kind](const Point& at, const Device& device) { return Supports(kind, at, device); });

@@ -4,13 +4,13 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/suite/check.h"
 #include "lib/timing/exchanges.h"
 #include "lib/timing/statistics.h"
@@ -61,14 +61,11 @@ constexpr const char* kAdvice =
     "; a step has to do all of its work in every call; for what it may prepare once, see .Changing "
     "(docs/your_family.md)";
 
-double Since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 double SampledSeconds(const timing::Samples& samples) {
   double seconds = 0;
-  for (const timing::Chunk& chunk : samples.chunks)
+  for (const timing::Chunk& chunk : samples.chunks) {
     seconds += chunk.median_seconds * static_cast<double>(chunk.samples);
+  }
   return seconds * static_cast<double>(samples.steps_per_sample);
 }
 
@@ -162,9 +159,9 @@ void SpotChecks::Change(const Case& one, Amount amount, bool overwrite) {
 }
 
 void SpotChecks::Look(const timing::Samples& samples) {
-  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  const double begin = hardware::WallSeconds();
   LookAndChange(samples);
-  look_seconds_ += Since(begin);
+  look_seconds_ += hardware::WallSeconds() - begin;
 }
 
 void SpotChecks::LookAndChange(const timing::Samples& samples) {
@@ -260,8 +257,8 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
 }
 
 absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
-  using std::chrono::steady_clock;
-  const steady_clock::time_point begin = steady_clock::now();
+  const double begin = hardware::WallSeconds();
+  const auto taken = [&] { return hardware::WallSeconds() - begin; };
   const double most = std::max(kMostSingleSeconds, kSingleShare * sample_seconds);
   for (int step = 1; step <= kSingleSteps; ++step) {
     // A step that looks whether its result was overwritten cannot rely on that.
@@ -271,15 +268,15 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
     first_.step(ignored);
     absl::Status status = left_.CheckUnchanged();
     status.Update(read_.CheckUnchanged());
-    if (Since(begin) + check_seconds_ > most && CanCheckPart(first_)) {
+    if (taken() + check_seconds_ > most && CanCheckPart(first_)) {
       status.Update(Advised(watched_.Check()));
       status.Update(Advised(CheckPart(first_, random_)));
     } else {
-      const steady_clock::time_point checked = steady_clock::now();
+      const double before = taken();
       status.Update(Advised(CheckCase(first_)));
-      check_seconds_ = Since(checked);
+      check_seconds_ = taken() - before;
     }
-    if (!status.ok() || Since(begin) * (step + 1) / step > most) return status;
+    if (!status.ok() || taken() * (step + 1) / step > most) return status;
   }
   return absl::OkStatus();
 }

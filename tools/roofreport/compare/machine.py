@@ -329,8 +329,7 @@ class Passport:
         beyond = [row for row in rows if row.is_cold] or [row for row in rows if row.size >= _BEYOND_CACHES]
         sizes = sorted({row.size for row in beyond}, reverse=True)
         found = [_ceiling(kind, "B/s", [row for row in beyond if row.doubt or row.size == size]) for size in sizes]
-        known = [one for one in found if one is not None]
-        return next((one for one in known if not one.doubt), known[0] if known else self._roof(kind, "B/s"))
+        return next((one for one in found if one and not one.doubt), found[0] if found else self._roof(kind, "B/s"))
 
     def _roof(self, name: str, unit: str) -> Ceiling | None:
         """The roof that a run measured for its cases."""

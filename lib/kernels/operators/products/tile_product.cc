@@ -9,16 +9,6 @@
 namespace roofbench::kernels {
 namespace {
 
-// y[row · stride + column] is the sum of a row and a column, as T.
-template <typename T, typename Sum>
-T Element(Sum sum) {
-  if constexpr (std::is_same_v<Sum, T>) {
-    return sum;
-  } else {
-    return ToBf16(sum);
-  }
-}
-
 void StorePortably(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride) {
   for (int64_t row = 0; row < rows; ++row, y += stride) {
     for (int64_t column = 0; column < columns; ++column) y[column] = ToBf16(sums[PanelSum(row, column)]);
@@ -29,8 +19,12 @@ template <typename Sum, typename Y>
 void StoreTurnedPortably(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride) {
   for (int64_t column = 0; column < columns; ++column, y += stride) {
     for (int64_t row = 0; row < rows; ++row) {
-      const auto added = static_cast<Sum>(bias == nullptr ? 0 : ToFloat(bias[row]));
-      y[row] = Element<Y>(sums[PanelSum(row, column)] + added);
+      const Sum sum = sums[PanelSum(row, column)];
+      if constexpr (std::is_same_v<Sum, float>) {
+        y[row] = Rounded<Y>(sum + (bias == nullptr ? 0 : ToFloat(bias[row])));
+      } else {
+        y[row] = sum;
+      }
     }
   }
 }
@@ -165,9 +159,8 @@ void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf
 void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride) {
   BestVariant<kTurnedStores<float, float>>()(sums, rows, columns, bias, y, stride);
 }
-void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, const Bf16* bias, int32_t* y,
-                      int64_t stride) {
-  BestVariant<kTurnedStores<int32_t, int32_t>>()(sums, rows, columns, bias, y, stride);
+void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, int32_t* y, int64_t stride) {
+  BestVariant<kTurnedStores<int32_t, int32_t>>()(sums, rows, columns, nullptr, y, stride);
 }
 
 void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* panels) {

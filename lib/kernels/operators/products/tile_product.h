@@ -81,10 +81,10 @@ void StorePanel(const Sum* sums, int64_t rows, int64_t columns, Sum* y, int64_t 
   }
 }
 
-// The same for rows of y that are columns of the sums, with a bias for each row of these, or none.
+// The same for rows of y that are columns of the sums; sums in fp32 with a bias for each row of these, or none.
 void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Bf16* y, int64_t stride);
 void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride);
-void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, const Bf16* bias, int32_t* y, int64_t stride);
+void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, int32_t* y, int64_t stride);
 
 // Where the sums of x · wᵀ go: the panel that begins at (row, column), of which the first rows and columns exist.
 template <typename Y>
@@ -107,7 +107,12 @@ struct TransposedTileOutput {
 
   template <typename Sum>
   void Store(const Sum* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
-    StoreTurnedPanel(sums, rows, columns, bias == nullptr ? nullptr : bias + row, y + column * stride + row, stride);
+    Y* const to = y + column * stride + row;
+    if constexpr (std::is_same_v<Sum, float>) {
+      StoreTurnedPanel(sums, rows, columns, bias == nullptr ? nullptr : bias + row, to, stride);
+    } else {
+      StoreTurnedPanel(sums, rows, columns, to, stride);
+    }
   }
 };
 

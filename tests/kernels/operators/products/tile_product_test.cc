@@ -388,7 +388,7 @@ TEST(TileProduct, StoresTheSameInEveryVariant) {
   ExpectStored<int32_t, int32_t>(
       true,
       [](const int32_t* sums, int64_t rows, int64_t columns, int32_t* y) {
-        StoreTurnedPanel(sums, rows, columns, nullptr, y, kWidth);
+        StoreTurnedPanel(sums, rows, columns, y, kWidth);
       },
       [](int32_t sum, int64_t) { return sum; });
 }
