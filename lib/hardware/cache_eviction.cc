@@ -145,8 +145,9 @@ double CacheEvictor::EvictAndEstimateModified(std::span<const MemoryRange> range
   return seconds > 0 ? extra / seconds : 0;
 }
 
-double CacheEvictor::ModifiedBytesOf(const std::function<void()>& step, std::span<const MemoryRange> operands,
-                                     double written, timing::Clock& clock) {
+double CacheEvictor::ModifiedBytesOf(const std::function<void()>& step,
+                                     const std::function<std::vector<MemoryRange>()>& prepare, double written,
+                                     timing::Clock& clock) {
   constexpr int kModifiedTrials = 5;
   constexpr double kLongStep = 0.1;  // seconds
   constexpr double kNegligible = 0.1;
@@ -154,6 +155,7 @@ double CacheEvictor::ModifiedBytesOf(const std::function<void()>& step, std::spa
   if (most <= 0) return 0;
   std::vector<double> bytes;
   for (int trial = 0; trial < kModifiedTrials; ++trial) {
+    const std::vector<MemoryRange> operands = prepare();
     Evict(operands);
     const double begin = clock.HostSeconds();
     step();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "lib/hardware/roofs/huge_buffer.h"
 #include "lib/timing/clock.h"
@@ -33,10 +34,11 @@ class CacheEvictor {
   // an eviction slower than one of the same lines unmodified.
   double EvictAndEstimateModified(std::span<const MemoryRange> ranges);
 
-  // Bytes of modified cache lines that a step over these operands leaves: the `written` bytes as far as they fit the
-  // cache, or none if it bypasses the caches. Runs the step a few times. 0 for steps so long that it does not matter.
-  double ModifiedBytesOf(const std::function<void()>& step, std::span<const MemoryRange> operands, double written,
-                         timing::Clock& clock);
+  // Bytes of modified cache lines that a step leaves: the `written` bytes as far as they fit the cache, or none if it
+  // bypasses the caches. Runs the step a few times. `prepare` precedes each, restores what the step changes and returns
+  // its operands. 0 for steps so long that it does not matter.
+  double ModifiedBytesOf(const std::function<void()>& step, const std::function<std::vector<MemoryRange>()>& prepare,
+                         double written, timing::Clock& clock);
 
   // Evicts the ranges, and fills the room that they leave in the last-level cache with lines of other memory, because
   // in a long run the caches are full: reading into an empty one displaces nothing, which is up to a sixth faster.

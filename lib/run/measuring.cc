@@ -81,7 +81,7 @@ timing::Step Delayed(timing::Step step, double share, Device& device, timing::Cl
 // Bytes of modified cache lines that a step leaves: all that it writes, or none if it bypasses the caches.
 double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device& device) {
   timing::IgnoredPhases ignored;
-  return device.evictor()->ModifiedBytesOf([&] { built.first().step(ignored); }, built.operands,
+  return device.evictor()->ModifiedBytesOf([&] { built.first().step(ignored); }, [&] { return built.operands; },
                                            cost.BytesWritten() + cost.BytesUpdated(), device.clock());
 }
 

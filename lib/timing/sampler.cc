@@ -328,9 +328,7 @@ class Sampler {
     if (chunk_seconds_ <= 0) return 0;
     const double ratio = enqueue_seconds_ / chunk_seconds_;
     if (ratio < kNearlyAll || interrupted_) return ratio;
-    recorder_.SetMarking(false);
-    const double waited = clock_.SecondsWaitedIn([this] { recorder_.Run(step_); });
-    recorder_.SetMarking(true);
+    const double waited = clock_.SecondsWaitedIn([this] { RunOnce(); });
     if (waited <= 0) return ratio;
     // The device's work meanwhile is unknown: the host set the pace if enqueueing took nearly all of the time.
     const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
@@ -352,6 +350,13 @@ class Sampler {
   // The roof probe has left its own data in the caches.
   void RestoreCaches() {
     if (!roof_ || interrupted_ || median_seconds_ >= kShortStep * options_.chunk_seconds) return;
+    // Like any other step: one that changes its operands would find what the step before left, and its result, which
+    // may be looked at, would be wrong.
+    if (options_.before_step) options_.before_step();
+    RunOnce();
+  }
+
+  void RunOnce() {
     recorder_.SetMarking(false);
     recorder_.Run(step_);
     recorder_.SetMarking(true);

@@ -177,8 +177,9 @@ class Machine {
         return ranges;
       };
       if (has_roof) {
+        prepare();
         call();  // its result has memory from now on
-        modified = evictor_.ModifiedBytesOf(call, prepare(), cost->BytesWritten() + cost->BytesUpdated(), clock_);
+        modified = evictor_.ModifiedBytesOf(call, prepare, cost->BytesWritten() + cost->BytesUpdated(), clock_);
       }
       sampling.before_step = [this, &modified, prepare, renews, renew] {
         if (renews) renew(1);

@@ -727,10 +727,29 @@ def _noting_gradients() -> tuple[Callable[[Any], None], list[bool]]:
     return step, found
 
 
-def test_gradients_are_dropped_before_each_call() -> None:
+@pytest.mark.parametrize("between_roof_probes", [False, True])
+def test_gradients_are_dropped_before_each_call(between_roof_probes: bool) -> None:
     x = torch.ones(10, requires_grad=True)
+    work = roofbench.work.read(40) if between_roof_probes else None
     step, found = _noting_gradients()
-    assert roofbench.measure(step, x, reference=lambda x: (x * x).sum().backward(), **_FEW).ok
+    assert roofbench.measure(step, x, work=work, reference=lambda x: (x * x).sum().backward(), **_FEW).ok
+    assert len(found) > 5 and all(found)
+
+
+def test_changed_arguments_are_restored_before_each_call() -> None:
+    """Before those between roof probes too, which no sample has."""
+    x, found = np.ones(100), list[bool]()
+
+    def reference(x: Any) -> None:
+        np.multiply(x, 2, out=x)
+
+    def double(x: Any) -> None:
+        found.append(x[0] < 1.5)
+        reference(x)
+
+    work = roofbench.Work(bytes_updated=800)
+    result = roofbench.measure(double, x, work=work, reference=reference, mutates=[0], **_FEW)
+    assert result.ok, result.failure
     assert len(found) > 5 and all(found)
 
 

@@ -107,6 +107,14 @@ TEST_F(BeforeStepTest, RunsBeforeEachStepAndIsNotTimed) {
   EXPECT_EQ(clock_.log.find("ss"), std::string::npos) << clock_.log;
 }
 
+TEST_F(BeforeStepTest, PrecedesTheStepsThatRestoreTheCachesToo) {
+  UseRoof();
+  Sample(1e-3, Flushing());
+  EXPECT_THAT(clock_.log, HasSubstr("r"));
+  EXPECT_EQ(std::count(clock_.log.begin(), clock_.log.end(), 'f'), calls_);
+  EXPECT_EQ(clock_.log.find("ss"), std::string::npos) << clock_.log;
+}
+
 TEST_F(BeforeStepTest, ShortStepsDoNotShareASample) {
   FakeClock clock({.floor = 1e-6});
   const Step step = [&](PhaseMarker&) { clock.Advance(1e-6); };
