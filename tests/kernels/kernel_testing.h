@@ -116,12 +116,15 @@ inline uint32_t FeaturesNow() {
   return features;
 }
 
-// Checking each access is slow, and a target's accesses follow from its width.
+// Checking each access is slow.
 #if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kEveryHighwayTarget = false;
+inline constexpr bool kSanitized = true;
 #else
-inline constexpr bool kEveryHighwayTarget = true;
+inline constexpr bool kSanitized = false;
 #endif
+
+// Random problems that show wrong values; where the accesses go, a part of them shows.
+constexpr uint32_t Trials(uint32_t plain) { return kSanitized ? (plain + 3) / 4 : plain; }
 
 // Calls body() once for each variant of a kernel that this processor can run: every row of its table, and Highway's
 // code for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same here
@@ -135,12 +138,19 @@ inline void OnEveryIsa(const std::function<void()>& body) {
     body();
   }
   const std::vector<HighwayTarget> targets = HighwayTargets();
-  const std::size_t first = kEveryHighwayTarget || targets.empty() ? 1 : std::max<std::size_t>(1, targets.size() - 1);
+  // A target's accesses follow from its width.
+  const std::size_t first = !kSanitized || targets.empty() ? 1 : std::max<std::size_t>(1, targets.size() - 1);
   for (std::size_t narrower = first; narrower < targets.size(); ++narrower) {
     const LimitIsa limit(kIsaLevels[0].features, targets[narrower].bit);
     SCOPED_TRACE(testing::Message() << kIsaLevels[0].name << ", Highway's " << targets[narrower].name);
     body();
   }
+}
+
+// Calls body() as OnEveryIsa does, but once under AddressSanitizer: for emulated tiles, beside which vectors only pack.
+inline void OnEveryIsaBesideEmulatedTiles(const std::function<void()>& body) {
+  if (kSanitized) return body();
+  OnEveryIsa(body);
 }
 
 // Calls body() as OnEveryIsa does, and where the processor has no tiles, once more with TrappedTiles: for kernels that

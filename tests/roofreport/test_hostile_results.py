@@ -31,7 +31,7 @@ import pytest
 from roofreport import units
 from roofreport.cli import main
 
-_ROUNDS = int(os.environ.get("ROOFBENCH_FUZZ_ROUNDS", "60"))
+_ROUNDS = int(os.environ.get("ROOFBENCH_FUZZ_ROUNDS", "20"))
 _NIGHTLY = 5000  # of which two fifths are journals and three fifths Google Benchmark's files
 _ESCAPE = "\x1b]0;owned\x07"
 _PATIENCE = 300.0  # seconds a verb; the slowest of whole files takes a hundredth of a second

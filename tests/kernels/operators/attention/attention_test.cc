@@ -226,9 +226,9 @@ TYPED_TEST_SUITE(AttentionTest, FloatTypes);
 
 TYPED_TEST(AttentionTest, RandomShapesOnEveryIsa) {
   std::mt19937 random(1);
-  for (uint32_t i = 0; i < 100; ++i) {
+  for (uint32_t i = 0; i < Trials(100); ++i) {
     Problem<TypeParam> problem(RandomShape(i, random), 1, i);
-    const ThreadPool threads(i < 10 ? 2 : 1);
+    const ThreadPool threads(i < Trials(10) ? 2 : 1);
     OnEveryVariant<TypeParam>(
         [&](const auto& variant) { problem.CheckForward(variant, kTolerance<TypeParam>, threads); });
   }
@@ -236,9 +236,9 @@ TYPED_TEST(AttentionTest, RandomShapesOnEveryIsa) {
 
 TYPED_TEST(AttentionTest, GradientsOfRandomShapesOnEveryIsa) {
   std::mt19937 random(2);
-  for (uint32_t i = 0; i < 60; ++i) {
+  for (uint32_t i = 0; i < Trials(60); ++i) {
     Problem<TypeParam> problem(RandomShape(i, random), 1, i);
-    const ThreadPool threads(i < 10 ? 2 : 1);
+    const ThreadPool threads(i < Trials(10) ? 2 : 1);
     OnEveryVariant<TypeParam>(
         [&](const auto& variant) { problem.CheckGradient(variant, kTolerance<TypeParam>, threads); });
   }
@@ -247,7 +247,7 @@ TYPED_TEST(AttentionTest, GradientsOfRandomShapesOnEveryIsa) {
 // Where scores have a bound, many are far above it.
 TYPED_TEST(AttentionTest, ScoresMayHaveAnotherScaleAndABound) {
   std::mt19937 random(1);
-  for (uint32_t i = 0; i < 20; ++i) {
+  for (uint32_t i = 0; i < Trials(20); ++i) {
     const AttentionShape shape = RandomShape(i, random);
     const Scores scores = {i % 2 == 0 ? 0 : 0.2F, i % 3 == 0 ? 0 : 1.5F};
     Problem<TypeParam> problem(shape, i % 3 == 0 ? 1 : 4, i, scores);

@@ -280,7 +280,7 @@ TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
 
 // On a processor with tiles, LlmInt8 has them in the tests above, too.
 TEST(LlmInt8Tiles, EmulatedEqualsPlainLoops) {
-  OnEveryIsa([] {
+  OnEveryIsaBesideEmulatedTiles([] {
     // Rows of the weight and of x that fill tiles and panels, and that do not; one and several slabs of columns.
     for (const int64_t rows : {1, 16, 37, 64}) {
       for (const int64_t k : {1, 64, 200, 1100}) {

@@ -178,7 +178,7 @@ void ExpectLinears() {
 }
 
 TEST(TileLinear, EmulatedEqualsPlainLoops) {
-  OnEveryIsa([] { ExpectLinears<EmulatedTiles>(); });
+  OnEveryIsaBesideEmulatedTiles([] { ExpectLinears<EmulatedTiles>(); });
 }
 
 // A thread keeps its buffers, whose tails would turn zeros into NaN.
@@ -245,7 +245,7 @@ void ExpectMatmuls() {
 }
 
 TEST(TileMatmul, EmulatedEqualsPlainLoops) {
-  OnEveryIsa([] { ExpectMatmuls<EmulatedTiles>(); });
+  OnEveryIsaBesideEmulatedTiles([] { ExpectMatmuls<EmulatedTiles>(); });
 }
 
 TEST(TileLinear, HardwareEqualsPlainLoops) {
