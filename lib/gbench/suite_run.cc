@@ -95,6 +95,7 @@ class SuiteRun {
       state_.BeginCase(index, repetition);
       progress_.Start(index, session_.plan()[index].name);
     });
+    session_.OnSampling([this] { state_.SetSampling(); });
     progress_.Expect(expected, options_.repetitions);
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();  // before its line is written: an ended case either has one or runs again

@@ -120,6 +120,7 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
   outcome.parameters = first.parameters;
 
   const CacheState cache = planned.point.IsCold() ? CacheState::kCold : CacheState::kWarm;
+  if (sampling_) sampling_();
   const absl::Status sampled = SampleCase(*built, cache, options_, device_, interrupted_, outcome, team);
   if (team != nullptr && options_.check) {
     // A rank whose results were right at first may have lost step with the others.
@@ -192,13 +193,16 @@ void Session::ReportLost(const absl::Status& profiled) {
 
 void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
   if (interrupted_ && interrupted_()) return End(outcome, Verdict::kInterrupted, "interrupted before it ran");
+  absl::Status ended;
   try {
     admission_.Enter(*planned.family);  // queries the device, which may be lost
-    EndBy(Measure(planned, outcome), outcome);
+    ended = Measure(planned, outcome);
   } catch (...) {
-    EndBy(StatusOfThrown(), outcome);
+    ended = StatusOfThrown();
   }
-  if (outcome.verdict == Verdict::kSkipped) outcome.reason += admission_.MemoryNote(outcome.cost);
+  EndBy(ended, outcome);
+  // Of another reason the figures would say nothing.
+  if (absl::IsResourceExhausted(ended)) outcome.reason += admission_.MemoryNote(outcome.cost);
 }
 
 struct Session::BeforeCase {

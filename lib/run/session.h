@@ -48,6 +48,8 @@ class Session {
   // as it has ended.
   void OnBegin(std::function<void(std::size_t, int)> callback) { begun_ = std::move(callback); }
   void OnFinished(std::function<void(const Outcome&)> callback) { finished_ = std::move(callback); }
+  // Called between them, before the first sample.
+  void OnSampling(std::function<void()> callback) { sampling_ = std::move(callback); }
   // Called with the reason if a case was measured but its peak memory, profile or memory snapshot was lost.
   void OnLostProfile(std::function<void(const absl::Status&)> callback) { lost_profile_ = std::move(callback); }
 
@@ -80,6 +82,7 @@ class Session {
   bool left_threads_ = false;
   std::function<void(std::size_t, int)> begun_;
   std::function<void(const Outcome&)> finished_;
+  std::function<void()> sampling_;
   std::function<void(const absl::Status&)> lost_profile_;
 };
 

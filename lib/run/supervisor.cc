@@ -37,6 +37,8 @@ constexpr nanoseconds kEcho = std::chrono::milliseconds(300);
 // Time since system start, comparable across processes: never 0.
 int64_t Now() { return std::chrono::duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count(); }
 
+constexpr nanoseconds kNextLook = std::chrono::milliseconds(100);  // of a parent whose child is to end
+
 constexpr int kCannotContinue = 1;
 constexpr int kMostCrashesBetweenCases = 2;
 
@@ -117,6 +119,7 @@ class Supervisor {
   struct End {
     int status = 0;
     std::optional<RunningCase> hung = {};  // the case that exceeded its time limit
+    bool stopped = false;                  // by a signal, in a case without samples
   };
 
   // Waits for the child's end, and kills it if a case is overdue.
@@ -125,7 +128,8 @@ class Supervisor {
       End end;
       if (waitpid(child_, &end.status, WNOHANG) == child_) return end;
       end.hung = Overdue();
-      if (end.hung) {
+      end.stopped = !end.hung && KeepsUsWaiting();
+      if (end.hung || end.stopped) {
         end.status = Kill();
         return end;
       }
@@ -140,13 +144,21 @@ class Supervisor {
                : std::nullopt;
   }
 
+  bool KeepsUsWaiting() const {
+    return asked_to_end_ && steady_clock::now() - *asked_to_end_ > kUnsampledGrace && !stopped_ && state_.running() &&
+           !state_.sampling();
+  }
+
   // Waits until a signal arrives or it is time to look at the running case again.
   void AwaitSignal() {
     siginfo_t info{};
     int signal = -1;
-    if (limit_) {
+    std::optional<nanoseconds> next;
+    if (limit_) next = duration_cast<nanoseconds>(limit_->NextCall());
+    if (asked_to_end_) next = std::min(next.value_or(kNextLook), kNextLook);
+    if (next) {
       constexpr int64_t kNanoseconds = 1'000'000'000;
-      const int64_t wait = std::max<int64_t>(1, duration_cast<nanoseconds>(limit_->NextCall()).count());
+      const int64_t wait = std::max<int64_t>(1, next->count());
       const timespec time{.tv_sec = wait / kNanoseconds, .tv_nsec = wait % kNanoseconds};
       signal = sigtimedwait(&awaited_, &info, &time);
     } else {
@@ -159,10 +171,10 @@ class Supervisor {
       Kill();
       DieBy(signal);
     }
-    if (!announced_) {
+    if (!asked_to_end_) {
       Say(absl::StrCat("signal ", signal, ": the run ends after the sample that it takes; a second one ends it now"));
     }
-    announced_ = true;
+    if (!asked_to_end_) asked_to_end_ = steady_clock::now();
   }
 
   int Kill() const {
@@ -177,6 +189,8 @@ class Supervisor {
   std::optional<int> AfterTheEnd(const End& end) {
     const std::optional<RunningCase> running = state_.running();
     state_.EndCase();
+    if (end.stopped) stopped_ = true;
+    if (end.stopped && !state_.finished()) return std::nullopt;  // the next child writes what is measured
     if (end.hung) {
       // The case may have ended before the kill arrived: then it either has its line or runs again.
       if (!running || running->began != end.hung->began) return std::nullopt;
@@ -214,7 +228,8 @@ class Supervisor {
   pid_t child_ = -1;
   int crashes_between_cases_ = 0;  // without another case between them
   std::pair<std::size_t, int> newest_at_crash_;
-  bool announced_ = false;
+  std::optional<steady_clock::time_point> asked_to_end_;
+  bool stopped_ = false;
 };
 
 }  // namespace
@@ -233,6 +248,7 @@ SharedState::~SharedState() { munmap(page_, bytes_); }
 void SharedState::BeginCase(std::size_t index, int repetition) {
   page_->index = index;
   page_->repetition = repetition;
+  page_->sampling = false;
   page_->began_ns = Now();
 }
 

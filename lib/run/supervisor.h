@@ -37,6 +37,9 @@ class SharedState {
   void BeginCase(std::size_t index, int repetition);
   void EndCase();
   std::optional<RunningCase> running() const;
+  // The first sample of the running case begins. Until then, its end loses nothing.
+  void SetSampling() { page_->sampling = true; }
+  bool sampling() const { return page_->sampling; }
   // Index and repetition of the case that began last, whether or not it still runs.
   std::pair<std::size_t, int> newest() const { return {page_->index, page_->repetition}; }
 
@@ -75,6 +78,7 @@ class SharedState {
     std::atomic<int64_t> began_ns = 0;  // 0: no case runs
     std::atomic<std::size_t> index = 0;
     std::atomic<int> repetition = 0;
+    std::atomic<bool> sampling = false;
     std::atomic<bool> preparing = false;
     std::atomic<bool> journal_begun = false;
     std::atomic<bool> respawn_requested = false;
@@ -87,6 +91,10 @@ class SharedState {
   Page* page_;
   std::span<std::atomic<bool>> shown_;
 };
+
+// How long a run that is asked to end may go on with a case of which no sample has begun. The operands, checks and
+// pilot runs of a large case last minutes, and do not look at signals.
+inline constexpr std::chrono::milliseconds kUnsampledGrace{1000};
 
 struct Supervision {
   double case_timeout = 0;  // limit per case in seconds; 0: none
@@ -102,8 +110,9 @@ struct Supervision {
 // loaded. Returns in the parent, with the exit status of the run, and in every child, with the return value of `run`.
 //
 // A second crash outside of any case ends the run unless another case began after the first one. SIGINT, SIGTERM and
-// SIGHUP are recorded in `state`, which the run polls; a second signal, or one while the roofs are measured, ends both
-// processes at once. The end of the parent, for any reason, ends the child.
+// SIGHUP are recorded in `state`, which the run polls; after kUnsampledGrace a child that has not begun to sample its
+// case is replaced by one that finds the signal recorded. A second signal, or one while the roofs are measured, ends
+// both processes at once. The end of the parent, for any reason, ends the child.
 int Supervise(SharedState& state, const Supervision& supervision);
 
 // During its lifetime, those signals are recorded in `state`; a second signal ends the process at once unless a parent

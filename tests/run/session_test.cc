@@ -24,6 +24,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // Its first probes read half the rate.
 class ProbedDevice : public FakeDevice {
@@ -229,7 +230,7 @@ TEST_F(SessionTest, VerdictsOfCasesThatGoWrong) {
   } table[] = {{At(family, "wrong"), Verdict::kFailed, "wrong result"},
                {At(family, "throws"), Verdict::kFailed, "the kernel broke"},
                {At(throws_number), Verdict::kFailed, "std::exception"},
-               {At(family, "refuses"), Verdict::kSkipped, "no kernel for this (memory: 244 MiB predicted"},
+               {At(family, "refuses"), Verdict::kSkipped, "no kernel for this"},
                {At(family), Verdict::kMeasured, ""}};
   std::vector<PlannedCase> plan;
   for (const auto& row : table) plan.push_back(row.planned);
@@ -412,7 +413,8 @@ TEST_F(SessionTest, ATooSlowCaseIsPredictedFromSmallerPoints) {
   // 2 s for a step of any size: the first pilot run, at 1/64 of the size, exceeds the limit of the suite.
   const Outcome outcome = RunFor(2.0, "good", "100000000");
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
-  EXPECT_THAT(outcome.reason, AllOf(HasSubstr("predicted to take 128 s"), HasSubstr("--max_step_time")));
+  EXPECT_THAT(outcome.reason,
+              AllOf(HasSubstr("predicted to take 128 s"), HasSubstr("--max_step_time"), Not(HasSubstr("memory: "))));
 }
 
 TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {

@@ -199,6 +199,31 @@ TEST_F(SupervisorTest, ASignalIsNotedAndTheChildEndsByItself) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("signal 15"));
 }
 
+TEST_F(SupervisorTest, ACaseWithoutSamplesDoesNotKeepASignalWaiting) {
+  EXPECT_EQ(Run({[this] {
+              if (state_.signal() != 0) _exit(7);  // the successor, which writes what is measured
+              state_.BeginCase(3, 0);
+              kill(getppid(), SIGTERM);
+              while (true) pause();
+            }}),
+            7);
+  EXPECT_THAT(failed_, IsEmpty()) << "the case did not fail";
+}
+
+TEST_F(SupervisorTest, ASampleIsWaitedFor) {
+  EXPECT_EQ(Run({[this] {
+              if (state_.signal() != 0) _exit(7);
+              state_.BeginCase(3, 0);
+              state_.SetSampling();
+              kill(getppid(), SIGTERM);
+              while (state_.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              std::this_thread::sleep_for(2 * kUnsampledGrace);
+              state_.EndCase();
+              _exit(9);
+            }}),
+            9);
+}
+
 TEST_F(SupervisorTest, ASignalWhileTheRoofsAreMeasuredEndsTheRunAtOnce) {
   EXPECT_EXIT(Run({[this] {
                 state_.SetPreparing(true);
