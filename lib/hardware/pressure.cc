@@ -112,11 +112,12 @@ std::string PressureText(const Pressure& pressure, int threads, const WaysOut& w
     return "about " + std::to_string(std::lround(pressure.SlowerBy(with))) + " times as long";
   };
   std::ostringstream text;
-  text << "other programs use " << std::lround(100 * pressure.others_share) << " % of the processors ("
-       << std::lround(pressure.others_running) << " threads run or wait for " << pressure.processors
+  const auto running = std::lround(pressure.others_running);
+  text << "other programs use " << std::lround(100 * pressure.others_share) << " % of the processors (" << running
+       << (running == 1 ? " thread runs or waits for " : " threads run or wait for ") << pressure.processors
        << "): a case takes " << times(threads) << ", and no time can be judged; end them (top shows them)";
   if (*ways.wait != '\0') text << ", or " << ways.wait;
-  if (threads > 1) text << "; " << ways.one_thread << " waits for no other thread of its own, " << times(1);
+  if (threads > 1) text << "; with " << ways.one_thread << ' ' << times(1) << ", and no thread waits for another";
   return text.str();
 }
 
