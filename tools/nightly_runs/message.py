@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from roofreport.text import printable
+from roofreport.units import counted
 
 SCHEMA = "roofbench-night-1"
 SCHEMES = ("http", "https")
@@ -53,7 +54,7 @@ def as_slack(started: datetime, steps: Steps, gate: Gate) -> dict[str, Any]:
     lines += [_escaped(f"{one['step']}: *{one['state']}* {one['reason']}".rstrip()) for one in worth_saying]
     for night in gate.get("nights", ()):
         found, commit = night["found"], night["revision"][:12] or "unknown"
-        lines.append(_escaped(f"{night['machine']}, commit {commit}, {night['cases']} cases"))
+        lines.append(_escaped(f"{night['machine']}, commit {commit}, {counted(night['cases'], 'case')}"))
         lines += [_escaped(f"note: {note}") for note in night["notes"]]
         lines += map(_finding, found[:_MOST_FINDINGS])
         if len(found) > _MOST_FINDINGS:

@@ -93,7 +93,10 @@ std::string PackedText(const PackedFormat& packed) {
   return StrCat(packed.Name(), ", ", packed.group == 0 ? "a row is one group" : StrCat("groups of ", packed.group));
 }
 
-std::string RateText(const std::optional<double>& rate) { return rate ? absl::StrFormat("%.4g", *rate) : "-"; }
+std::string RateText(const std::optional<double>& rate) {
+  if (!rate) return "-";
+  return *rate < 1000 ? absl::StrFormat("%.4g", *rate) : absl::StrFormat("%.0f", *rate);
+}
 
 // A count as an integer, if it fits in one.
 nlohmann::ordered_json CountJson(double count) {

@@ -75,7 +75,7 @@ def test_precisions_of_one_generation_the_fastest_first() -> None:
     assert choice.values == ("int4", "int8", "bf16")
     assert choice.lead == pytest.approx(1.25)
     table = result_tables.precision_table(choice, contract.packaged())
-    assert [cell.text for cell in table.rows[1]] == ["int8", "80 ms", "10 ms", "20 ms", "100.0", "2 GB"]
+    assert [cell.text for cell in table.rows[1]] == ["int8", "80 ms", "10 ms", "20 ms", "100", "2 GB"]
     assert "1.25x the tokens/s of int8 at 0.50 of its bytes" in table.legend[0]
     assert table.legend[1].startswith("by speed alone"), "the text of random weights is nobody's"
 
@@ -112,7 +112,7 @@ def test_a_scored_text_has_speed_memory_and_quality_in_one_table() -> None:
     table = result_tables.precision_table(choice, contract.packaged())
     headers = ("tokens/s", "weights", "memory", "perplexity", "kl_mean", "top1_agreement")
     assert table.headers == ("quality/new:64", *headers)
-    assert [cell.text for cell in table.rows[0]] == ["int4", "125.0", "1 GB", "2 GB", "12.5", "0.24 nats", "98.5 %"]
+    assert [cell.text for cell in table.rows[0]] == ["int4", "125", "1 GB", "2 GB", "12.5", "0.24 nats", "98.5 %"]
     closest = "closest to the checkpoint: bf16, kl_mean 0.0004 nats; int8 0.002, fp8 (eager) 0.01, int4 0.24"
     assert table.legend[1] == closest
     assert result_tables.serve_in(choice).endswith(closest)

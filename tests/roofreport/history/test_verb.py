@@ -77,9 +77,11 @@ def test_a_folder_holds_results_and_their_journals(history: History, tmp_path: P
     result, journal = write_json(tmp_path / "1.json"), tmp_path / "1.jsonl"
     journal.write_text(journal_text())
     assert "run 1, 3 cases" in history("add", result)
+    one = write_json(tmp_path / "one.json", [row(MATMUL, 1.0)], date="2026-02-01T02:00:00Z")
+    assert "run 2, 1 case," in history("add", one)
     assert f"{journal}: run 1 existed; this record completes it" in history("add", result, journal)
     assert history("add", result, journal).count("is there already") == 2
-    assert history("list").count("\n") == 3
+    assert history("list").count("\n") == 4
 
 
 def test_a_new_machine_is_said(history: History, tmp_path: Path) -> None:

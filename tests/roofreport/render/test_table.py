@@ -44,6 +44,13 @@ def test_columns_by_choice(result: Path, report: Report) -> None:
     assert "50 %" in lines[2] and "10 ms" in lines[2]
 
 
+def test_one_sample_has_no_deviation(tmp_path: Path, report: Report) -> None:
+    rows = [builders.row(builders.MATMUL, 10.0, samples=1.0, stddev_ms=0.0)]
+    single = builders.write_json(tmp_path / "single.json", rows)
+    row = report("table", single).splitlines()[2]
+    assert "10.1 ms" in row and "±" not in row
+
+
 def test_figures_in_doubt_say_so(tmp_path: Path, report: Report) -> None:
     rows = [
         builders.row(builders.MATMUL, 10.0, noisy=1.0, ci=0.4, disturbed=1.0),
@@ -221,7 +228,7 @@ def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(tmp_path: P
     lines = report("table", builders.write_json(tmp_path / "run.json", rows)).splitlines()
     assert lines[-2:] == [
         "fastest: norm/d:1: native, 2 ms, 40.0 % of the roof, 60.0 % left, 2.00x eager",
-        "precision to serve in: generate/model:llama/new:8: int4, 125.0 tokens/s, 2.50x bf16 at 0.25 of its bytes; "
+        "precision to serve in: generate/model:llama/new:8: int4, 125 tokens/s, 2.50x bf16 at 0.25 of its bytes; "
         "by speed alone: quality scores what it does to the text of a checkpoint",
     ]
 

@@ -48,6 +48,12 @@ def test_published(result: Path, report: Report) -> None:
     assert not any("matmul" in line for line in lines)
 
 
+def test_a_single_step_has_no_deviation(tmp_path: Path, report: Report) -> None:
+    row = _step("small", "fp32", 2000.0, 100.0) | {"samples": 1.0}
+    *_, small, legend = report("table", builders.write_json(tmp_path / "run.json", [row]), "--training").splitlines()
+    assert "600 ms" in small and "±" not in small and "±" in legend
+
+
 def test_a_forward_pass_alone(tmp_path: Path, report: Report) -> None:
     row = _step("small", "fp32", 2000.0, 100.0)
     forward = {name: value for name, value in row.items() if not name.startswith(("backward", "optimizer"))}

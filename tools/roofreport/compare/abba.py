@@ -163,7 +163,7 @@ class Abba:
             if case.state is not State.MEASURED and case.name in judged_as:
                 _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
         saved_state.save(self._file, state)
-        self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
+        self._say(f"{units.counted(measured, 'case')}, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
     def _process(self, pair: int, side: int, names: list[str], max_time: float, label: str = "") -> Finished:

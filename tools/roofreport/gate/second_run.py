@@ -58,7 +58,7 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
         return Answer(others, [])
     if not programs.new:
         return Answer([one.finding for one in asked if is_far(one)] + others, [], "nothing was run again")
-    say(f"run again: {len(asked)} cases, at most {units.clock(programs.budget)}")
+    say(f"run again: {units.counted(len(asked), 'case')}, at most {units.clock(programs.budget)}")
     commands: dict[str, list[Suspect]] = defaultdict(list)
     for one in asked:
         commands[one.finding.run.context.get("command_line", "")].append(one)

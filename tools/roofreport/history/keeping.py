@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, bindparam, delete, func, select
 
+from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
 from roofreport.history.records import Run
@@ -39,7 +40,7 @@ def _faults_of(store: Store, connection: Connection, run: Run) -> Iterator[str]:
         yield f"run {run.id}: its record is not what was added"
     cases = len(record.result.by_name())
     if count != cases:
-        yield f"run {run.id}: it has {count} readings, and its record {cases} cases"
+        yield f"run {run.id}: it has {count} readings, and its record {units.counted(cases, 'case')}"
 
 
 def prune(store: Store, runs: Sequence[Run]) -> None:

@@ -43,6 +43,10 @@ class Case:
         """The value of "time" (seconds) or of a counter; None if the case lacks it."""
         return self.seconds if metric == TIME.name else self.counters.get(metric)
 
+    def deviation(self, counter: str) -> float | None:
+        """A standard deviation among the counters; None of a single sample, which has none."""
+        return None if self.counters.get("samples", 2) < 2 else self.counters.get(counter)
+
     @property
     def is_interrupted(self) -> bool:
         """Measured in part, before a signal ended the run: --resume measures it again."""

@@ -49,7 +49,7 @@ def _row(case: Case) -> _CaseRow:
     if case.state is not State.MEASURED:
         return _CaseRow(name, family, case.why_not, [])
     flops, bytes_ = case.counters.get("FLOP/s"), case.counters.get("bytes/s")
-    deviation, roof = case.counters.get("stddev_ms"), case.counters.get("roof")
+    deviation, roof = case.deviation("stddev_ms"), case.counters.get("roof")
     samples = case.counters.get("samples")
     intensity = case.flops / case.bytes if case.flops > 0 and case.bytes > 0 else None
     cells: list[tuple[str | None, float | None]] = [
@@ -116,7 +116,7 @@ def render(result: Result) -> str:
     chart = roofline.chart(result)
     measured = sum(case.state is State.MEASURED for case in cases)
     without = sum(case.state is State.MEASURED and not roofline.is_plotted(case) for case in cases)
-    note = f"{len(cases)} cases, {measured} measured"
+    note = f"{units.counted(len(cases), 'case')}, {measured} measured"
     if without:
         note += f"; {without} without arithmetic or traffic are in the table only"
     return _page(

@@ -88,8 +88,8 @@ def serve_in(choice: Precisions) -> str:
     title = f"precision to serve in: {choice.work}"
     if choice.unranked:
         return f"{title}: {_unranked(choice)}; {_closest(choice)}"
-    rate = choice.cases[0].counters["tokens/s"]
-    return f"{title}: {choice.values[0]}, {rate:.1f} tokens/s, {_over_the_second(choice)}; {_closest(choice)}"
+    rate = units.spelled(choice.cases[0].counters["tokens/s"], "tokens/s")
+    return f"{title}: {choice.values[0]}, {rate}, {_over_the_second(choice)}; {_closest(choice)}"
 
 
 _Precision = tuple[str, Case, Case | None]  # its name, what serves in it, and what scores it
@@ -134,7 +134,7 @@ def precision_table(choice: Precisions, contract: Contract) -> Table:
             ("first token", time("ttft_ms")),
             ("next token", time("itl_ms")),
             ("p95", time("itl_p95_ms")),
-            ("tokens/s", lambda row: figure(row[1].counters["tokens/s"], "{:.1f}".format)),
+            ("tokens/s", lambda row: figure(row[1].counters["tokens/s"], units.digits)),
             ("weights", lambda row: figure(row[1].counters["model_bytes"], units.bytes_)),
             ("memory", lambda row: figure(row[1].counters.get("peak_mem"), units.bytes_)),
             *(
@@ -195,11 +195,12 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
     if column == MEDIAN:
         return figure(case.seconds, units.time)
     if column == MEAN:
-        mean, deviation = case.counters.get("mean_ms"), case.counters.get("stddev_ms")
-        if mean is None or deviation is None:
+        mean, deviation = case.counters.get("mean_ms"), case.deviation("stddev_ms")
+        if mean is None:
             return Cell()
         scale, unit = (1.0, "ms") if mean >= 1 else (1e3, "µs")
-        return Cell(f"{units.digits(mean * scale)} ± {units.digits(deviation * scale, 2)} {unit}", mean * _MILLISECOND)
+        spread = "" if deviation is None else f" ± {units.digits(deviation * scale, 2)}"
+        return Cell(f"{units.digits(mean * scale)}{spread} {unit}", mean * _MILLISECOND)
     return _counter(case, column, contract)
 
 

@@ -98,15 +98,16 @@ def _statistic(phase: str, statistic: str) -> str:
 
 
 def _deviation(case: Case, phase: str) -> Cell:
-    deviation = case.counters.get(_statistic(phase, _STDDEV))
+    deviation = case.deviation(_statistic(phase, _STDDEV))
     return Cell() if deviation is None else Cell(f"{units.digits(deviation, 2)} ms", deviation / 1e3)
 
 
 def _phase(case: Case, phase: str) -> Cell:
     mean, deviation = case.counters.get(_statistic(phase, _MEAN)), _deviation(case, phase)
-    if mean is None or deviation.value is None:
+    if mean is None:
         return Cell()
-    return Cell(f"{units.digits(mean)} ± {deviation.text}", mean / 1e3)
+    spread = f" ± {deviation.text}" if deviation.text else " ms"
+    return Cell(f"{units.digits(mean)}{spread}", mean / 1e3)
 
 
 def _plain(value: float) -> str:

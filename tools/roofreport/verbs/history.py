@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.files import replacing, writing_to
 from roofreport.history import export
@@ -56,7 +57,7 @@ def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> St
 def _show_added(added: Added, path: Path, first: bool) -> None:
     run = added.run
     name = printable(str(path))
-    about = f"run {run.id}, {added.cases} cases, {run.machine.label}, {run.toolchain.label}"
+    about = f"run {run.id}, {units.counted(added.cases, 'case')}, {run.machine.label}, {run.toolchain.label}"
     if added.is_new:
         show(f"{name}: {about}")
         if STARTED not in run.context:

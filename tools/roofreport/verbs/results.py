@@ -158,7 +158,10 @@ def _summary(args: argparse.Namespace) -> int:
     found = _sections(results)
     show("\n".join(found), end="")
     if not found and any(case.state is State.MEASURED for result in results for case in result.cases):
-        warn("no work was measured in two implementations, in two precisions, or at three sizes")
+        warn(
+            "nothing to compare: no work was measured in two implementations, in two precisions that generate tokens, "
+            "or at three sizes; tools/report table shows the cases"
+        )
     return EXIT_OK
 
 
