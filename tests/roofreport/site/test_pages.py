@@ -241,6 +241,7 @@ def test_compares_any_two_machines(visit: sites.Visit, plain: sites.Site) -> Non
     other = next(place for place, text in enumerate(machines) if "Other CPU" in text)
     page.locator("#a").select_option(index=other)
     expect(page.locator("#facts-a")).to_contain_text("Other CPU")
+    expect(page.locator("#facts-a")).to_contain_text("roof_read50 GB/s")
     row = page.locator("#cases tbody tr", has_text=sites.SLOWER)
     # The other machine has two nights, which give no fence.
     expect(row).to_contain_text("too young")
@@ -313,10 +314,10 @@ def test_controls_fold_on_a_phone_unless_the_address_sets_them(chromium: Browser
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_labels_of_roofs_are_clear_of_each_other(chromium: Browser, plain: sites.Site, width: int) -> None:
-    """A letter of one is nowhere nearer to one of another than a line is high."""
+    """A letter of one is nowhere nearer to one of another than a line is high, and none is across its line."""
     near = """() => {
-        const [plot] = Bokeh.documents.flatMap(one => one.roots()), height = 390;
-        const width = document.getElementById('chart').clientWidth - 70;
+        const [plot] = Bokeh.documents.flatMap(one => one.roots());
+        const { width, height } = Bokeh.index.find_one(plot).frame.bbox;
         const log = ({ start, end }, value) => Math.log(value / start) / Math.log(end / start);
         const labels = plot.center.filter(one => one.text).map(one => [...one.text].map((_, i) => [
           log(plot.x_range, one.x) * width + 6 * i * Math.cos(one.angle),
@@ -324,11 +325,15 @@ def test_labels_of_roofs_are_clear_of_each_other(chromium: Browser, plain: sites
         const between = (a, b) => Math.min(...a.flatMap(([x, y]) => b.map(([u, v]) => Math.hypot(x - u, y - v))));
         const edge = labels.flat().filter(([x, y]) => x < 0 || y < 0 || x > width || y > height);
         const pairs = labels.flatMap((a, i) => labels.slice(i + 1).map(b => between(a, b)));
-        return [labels.length, edge.length, Math.min(...pairs)];
+        const decades = ({ start, end }) => Math.log(end / start);
+        const slope = Math.atan2(height / decades(plot.y_range), width / decades(plot.x_range));
+        const turned = plot.center.filter(one => one.text && one.angle).map(one => Math.abs(one.angle - slope));
+        return [labels.length, edge.length, Math.min(...pairs), Math.max(...turned)];
       }"""
     with sites.visit(chromium, viewport={"width": width, "height": 844}) as visit:
-        count, outside, least = visit.open(plain.url("roofline")).evaluate(near)
+        count, outside, least, turned = visit.open(plain.url("roofline")).evaluate(near)
     assert count >= 3 and outside == 0 and least >= 10
+    assert turned < 0.005, "labels are parallel to their lines"
 
 
 def test_a_figure_is_that_of_the_processes_that_count(chromium: Browser, tmp_path: Path) -> None:
@@ -359,6 +364,16 @@ def test_fits_a_phone(chromium: Browser, plain: sites.Site, name: str) -> None:
     with sites.visit(chromium, **_PHONE) as visit:
         page = visit.open(_address(visit, plain, name))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        labels = """() => [...document.querySelectorAll('td[data-label]:empty')]
+            .filter(one => getComputedStyle(one).visibility !== 'hidden').map(one => one.outerHTML)"""
+        assert not page.evaluate(labels), "names of nothing"
+        broken = """() => [...document.querySelectorAll('#counters td, #counters thead th')]
+            .filter(one => !one.textContent.trim().includes(' ') || one.matches('td')).filter(one => {
+              const range = document.createRange();
+              range.selectNodeContents(one);
+              return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1;
+            }).map(one => one.textContent)"""
+        assert not page.evaluate(broken), "words and figures on two lines"
         outside = """() => [...document.querySelectorAll('main *')].filter(one => !one.closest('.chart *'))
             .filter(one => one.getBoundingClientRect().right > 391).map(one => one.outerHTML)"""
         assert not page.evaluate(outside)

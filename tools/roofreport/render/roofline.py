@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofreport import units
@@ -38,7 +38,7 @@ class Roofs:
     compute: dict[str, float]
 
 
-def _numbers(context: dict[str, str]) -> dict[str, float]:
+def _numbers(context: Mapping[str, str]) -> dict[str, float]:
     found = {}
     for key, text in context.items():
         if key.startswith("roof_"):
@@ -49,6 +49,14 @@ def _numbers(context: dict[str, str]) -> dict[str, float]:
             if LEAST <= value <= MOST:
                 found[key.removeprefix("roof_")] = value
     return found
+
+
+def spelled_roofs(context: Mapping[str, str]) -> dict[str, str]:
+    """The facts of a context that are roofs, in their units."""
+    return {
+        f"roof_{name}": units.quantity(value, "B/s" if name in MEMORY_ROOFS else "FLOP/s")
+        for name, value in _numbers(context).items()
+    }
 
 
 def measured_roofs(result: Result) -> Roofs:

@@ -72,7 +72,8 @@ def token(text: str) -> str:
 
 
 def facts(known: Mapping[str, str]) -> list[list[str]]:
-    return [[words(key, 60), words(value)] for key, value in list(known.items())[:_MOST_FACTS]]
+    spelled = {**known, **roofline.spelled_roofs(known)}
+    return [[words(key, 60), words(value)] for key, value in list(spelled.items())[:_MOST_FACTS]]
 
 
 def _places(things: Iterable[Key]) -> dict[Key, int]:

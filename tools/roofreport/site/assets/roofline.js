@@ -11,11 +11,11 @@
     x, y, color: roofline.colors[color], shape: catalog.shapes[shape], name: catalog.cases[place], family: catalog.families[place], rate: rate(y),
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
-  const HEIGHT = 460, AXES = 70;  // pixels; the axes take about as many of the width and of the height
-  const LETTER = 6.5, LINE = 12;  // pixels of a label
+  const HEIGHT = 460, FRAME = { left: 112, right: 12, top: 8, bottom: 62 };  // pixels; the axes fit into the borders
+  const LETTER = 6.5, LINE = 12, STEP = 3;  // pixels of a label, and between the places that it may have
   /** Of the roofs, beside their lines: where each is inside the chart and clear of those before. The list has all. */
   const labels = (plot, { lines, x: across, y: up }, colors) => {
-    const size = [Math.max(dom.find("chart").clientWidth - AXES, 1), HEIGHT - AXES];
+    const size = [Math.max(dom.find("chart").clientWidth - FRAME.left - FRAME.right, 1), HEIGHT - FRAME.top - FRAME.bottom];
     const log = (range, value) => Math.log(value / range[0]) / Math.log(range[1] / range[0]);
     const taken = [];
     for (const [text, , below, x, y, end, top] of lines) {
@@ -28,7 +28,7 @@
         && taken.every((other) => Math.hypot(point[0] - other[0], point[1] - other[1]) > LINE));
       // A flat one ends at the end of its line, and may begin before it; along a slope it would cross what ends that.
       const room = total - length + (flat ? from[0] : 0);
-      const starts = Array.from({ length: Math.max(Math.floor(room / LINE), 0) }, (_, i) => (i + 0.5) * LINE)
+      const starts = Array.from({ length: Math.max(Math.floor(room / STEP), 0) }, (_, i) => (i + 0.5) * STEP)
         .map((one) => flat ? total - length - one : one);
       const start = starts.find((one) => fits(letters(one)));
       if (start === undefined) continue;
@@ -42,7 +42,7 @@
   const made = ({ roofline }, rows) => (colors) => {
     const [x_range, y_range] = [roofline.x, roofline.y].map(charts.range);
     const plot = charts.figure(colors, { height: HEIGHT, x_axis_type: "log", y_axis_type: "log", tools: "pan,box_zoom",
-      x_range, y_range,
+      x_range, y_range, ...Object.fromEntries(Object.entries(FRAME).map(([side, pixels]) => [`min_border_${side}`, pixels])),
       x_axis_label: "arithmetic intensity (FLOP/byte)", y_axis_label: "arithmetic rate (FLOP/s)" });
     charts.words(plot.xaxes[0], (value) => units.shown(value, ""));
     charts.words(plot.yaxes[0], rate);
