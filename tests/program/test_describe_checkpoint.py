@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -126,4 +127,5 @@ def test_the_default_format_is_a_table(run: Run, tmp_path: Path) -> None:
     done = run(f"--describe_checkpoint={strange_folder.write(tmp_path)}")
     assert done.returncode == 0, done.stderr
     assert "tokens/s: what the roof of this machine allows, measured now" in done.stdout
+    assert not re.search(r"\de[+]\d", done.stdout), "no exponents"
     assert "down_proj" in done.stdout

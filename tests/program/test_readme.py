@@ -223,13 +223,22 @@ def test_commands_of_other_tests_are_in_the_pages() -> None:
         assert (ROOT / test).exists(), test
 
 
+def _listed(command: str) -> list[str]:
+    return subprocess.run(
+        ["bash", "-c", f"{command} --benchmark_list_tests"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
 @pytest.mark.usefixtures("program")
 def test_two_sizes_of_ones_own_are_two_cases() -> None:
     (command,) = (one for one in documents.commands(ROOT / "README.md") if "--axis=" in one)
-    listed = subprocess.run(
-        ["bash", "-c", f"{command} --benchmark_list_tests"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert [name.rpartition("/")[2] for name in listed] == ["n:300", "n:600"]
+    assert [name.rpartition("/")[2] for name in _listed(command)] == ["n:300", "n:600"]
+
+
+@pytest.mark.usefixtures("program")
+def test_the_first_training_step_is_one_case_of_each_implementation() -> None:
+    first = documents.commands(ROOT / "docs" / "training.md")[0]
+    assert sorted(name.split("/")[1] for name in _listed(first)) == ["impl:eager", "impl:native"]
 
 
 @pytest.mark.parametrize("page", [*documents.PAGES, ROOT / "CONTRIBUTING.md"], ids=page_name)
