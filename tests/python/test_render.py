@@ -26,6 +26,11 @@ def test_line_has_the_columns_in_order() -> None:
     assert "\n" not in line
 
 
+def test_an_unknown_interval_is_left_out() -> None:
+    line = _render.line("gemv", _render.figures(0.001, {}, ""), ["few samples"], "")
+    assert line.endswith("-  few samples") and "+-" not in line
+
+
 def test_roof_is_named() -> None:
     columns = _render.figures(0.001, {"roof": 0.5, "ci": 0.01}, "memory")
     assert columns["roof"] == "50.0 % of memory"

@@ -41,7 +41,9 @@ def line(name: str, columns: Mapping[str, str], notes: Sequence[str], failure: s
         return f"{name}  failed: {failure}"
     widths = _core.figure_widths()
     cells = [text.rjust(widths[column.removeprefix("+-")]) for column, text in columns.items()]
-    return "  ".join([name, *cells[:-1], f"+-{cells[-1].strip()}", *([", ".join(notes)] if notes else [])])
+    interval = cells[-1].strip()
+    known = [f"+-{interval}"] if interval != _NOTHING else []
+    return "  ".join([name, *cells[:-1], *known, *([", ".join(notes)] if notes else [])])
 
 
 # Readable on light and on dark pages: colors of the page, and one red and one amber that both have contrast with.
