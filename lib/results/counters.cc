@@ -398,10 +398,12 @@ constexpr CounterSpec kTable[] = {
     {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",
      "the case does not time the sampler itself", nullptr, kHeadline},
     {"kernel_ms", "ms", kLower, 0.02, kMeasured,
-     "time of the step's kernels, of many steps in one graph; the time of the row is that between launches of a graph "
-     "of one step",
-     "the implementation is not a CUDA graph, its step is long against a launch, or one step changes what the next "
-     "finds"},
+     "time of the kernels of a step whose launches set its pace: of many steps in one CUDA graph, or of some that are "
+     "all launched before the first begins; the time of the row is that between launches",
+     "the device sets the pace, or launching some steps takes longer than the device may wait"},
+    {"repeated_chunks", "count", kNeither, 0, kMeasured,
+     "chunks of samples that were taken again, since the GPU's clock had fallen below three quarters of its usual rate",
+     "the case does not run on one GPU"},
     {"latency_ns", "ns", kLower, 0.02, kMeasured,
      "time of one of the loads, calls, barriers or pages that the step takes one after another",
      "the case does not count them",
@@ -426,7 +428,8 @@ constexpr CounterSpec kTable[] = {
      "1: the GPU lowered its clock during the case to keep its power limit",
      "a CPU, or a driver that does not report it",
      [](const CounterContext& c) -> Value { return FlagOf(c.outcome.conditions.power_capped); }},
-    {"clock_mhz", "MHz", kNeither, 0, kMeasured, "clock of the GPU's multiprocessors under load, the median",
+    {"clock_mhz", "MHz", kNeither, 0, kMeasured, "clock of the GPU's multiprocessors under load: the median of its own counter at the start of each chunk, or of "
+     "the driver's readings",
      "as power_capped", [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
     {"power_w", "W", kNeither, 0, kMeasured,
      "power of the GPU under load, the median; gpu_idle_watts is that at the start", "as power_capped",

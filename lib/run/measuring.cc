@@ -188,6 +188,24 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
   }
 }
 
+// What the samples say of a device that lags the host.
+void AddFiguresOfDevice(const Case& first, Outcome& outcome) {
+  const timing::Samples& samples = outcome.samples;
+  std::vector<double> hertz;
+  for (const timing::Chunk& chunk : samples.chunks) {
+    if (chunk.device_hertz > 0) hertz.push_back(chunk.device_hertz);
+  }
+  if (!hertz.empty()) {
+    outcome.conditions.clock_hertz = timing::Median(hertz);
+    outcome.figures.emplace_back("repeated_chunks", static_cast<double>(samples.repeated_chunks));
+  }
+  constexpr const char* kKernels = "kernel_ms";
+  const auto is_kernels = [](const auto& figure) { return figure.first == kKernels; };
+  if (samples.kernel_seconds > 0 && std::ranges::none_of(first.figures, is_kernels)) {
+    outcome.figures.emplace_back(kKernels, kMilliseconds * samples.kernel_seconds);
+  }
+}
+
 double MedianOf(const std::vector<ranks::LinkSpeed>& links, double ranks::LinkSpeed::*member) {
   std::vector<double> values;
   for (const ranks::LinkSpeed& link : links) values.push_back(link.*member);
@@ -263,6 +281,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     outcome.figures.emplace_back("rank_skew_ms", kMilliseconds * slowest->SkewSeconds());
     outcome.figures.emplace_back("last_rank", slowest->LastRank());
   }
+  AddFiguresOfDevice(first, outcome);
   if (!links.empty()) {
     outcome.figures.emplace_back("link_alpha_ms", kMilliseconds * MedianOf(links, &ranks::LinkSpeed::alpha));
     outcome.figures.emplace_back("linkbw", MedianOf(links, &ranks::LinkSpeed::beta));

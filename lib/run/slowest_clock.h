@@ -43,6 +43,9 @@ class SlowestClock final : public timing::ForwardingClock {
   double ProcessCpuSeconds() override { return Wrapped().ProcessCpuSeconds() + other_cpu_(); }
   // The time in which all ranks meet: they leave the meeting at moments that differ by less.
   double FloorSeconds() override;
+  // A rank that repeated a chunk, or added one, would wait for the others.
+  bool HoldNextChunk(double /*seconds*/) override { return false; }
+  double DeviceHertz() const override { return 0; }
 
  private:
   // Exchanges these numbers, as many on each rank, with those of the other ranks; updates what rank 0 decides.

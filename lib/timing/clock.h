@@ -58,6 +58,13 @@ class Clock {
   // calling it where the clock cannot measure waits.
   virtual double SecondsWaitedIn(const std::function<void()>& step) = 0;
 
+  // Has the device wait this long before the first mark of the next chunk, so that the host is far ahead of it; ends
+  // without the host. Returns false where the host is the device.
+  virtual bool HoldNextChunk(double seconds) = 0;
+
+  // The rate of the device's own clock at the start of the last chunk; 0 where it is not known.
+  virtual double DeviceHertz() const = 0;
+
   // The part of `host_seconds`, the host time between the last BeginChunk and its EndChunk, that enqueueing took: less
   // than all of it where the host waited for room in a full launch queue.
   virtual double EnqueueSeconds(double host_seconds) const = 0;
@@ -78,6 +85,8 @@ class ForwardingClock : public Clock {
   std::size_t MaxStepMarks() const override { return wrapped_.MaxStepMarks(); }
   void WhileBusy(const std::function<void()>& look) override { wrapped_.WhileBusy(look); }
   double SecondsWaitedIn(const std::function<void()>& step) override { return wrapped_.SecondsWaitedIn(step); }
+  bool HoldNextChunk(double seconds) override { return wrapped_.HoldNextChunk(seconds); }
+  double DeviceHertz() const override { return wrapped_.DeviceHertz(); }
   double EnqueueSeconds(double host_seconds) const override { return wrapped_.EnqueueSeconds(host_seconds); }
 
  protected:
@@ -112,6 +121,8 @@ class CpuClock final : public Clock {
   // The host does the work itself: it never waits.
   void WhileBusy(const std::function<void()>& /*look*/) override {}
   double SecondsWaitedIn(const std::function<void()>& /*step*/) override { return 0; }
+  bool HoldNextChunk(double /*seconds*/) override { return false; }
+  double DeviceHertz() const override { return 0; }
   double EnqueueSeconds(double host_seconds) const override { return host_seconds; }
 
  private:

@@ -36,7 +36,12 @@ void EventClock::BeginChunk(std::size_t marks) {
   room_ = marks;
   marked_ = 0;
   began_ = host_seconds_();
-  queue_->Sleep(kSleepSeconds);
+  queue_->Sleep(std::exchange(sleep_seconds_, kSleepSeconds));
+}
+
+bool EventClock::HoldNextChunk(double seconds) {
+  sleep_seconds_ = std::max(kSleepSeconds, seconds);
+  return true;
 }
 
 void EventClock::Mark() {
@@ -47,6 +52,7 @@ void EventClock::Mark() {
 std::span<const double> EventClock::EndChunk() {
   waited_seconds_ = 0;
   device_seconds_ = 0;
+  hertz_ = 0;
   if (marked_ == 0) return {};
   const double start = host_seconds_();
   // Waits for an event that was recorded here: a graph may record the last mark, and an event that only the device
@@ -55,6 +61,7 @@ std::span<const double> EventClock::EndChunk() {
   LookWhileBusy();
   queue_->Wait(room_);
   waited_seconds_ = host_seconds_() - start;
+  hertz_ = queue_->SleptHertz();
   // Added one by one: a difference is a float in CUDA, whose rounding error grows with its size.
   for (std::size_t i = 0; i < marked_; ++i) {
     if (i > 0) device_seconds_ += queue_->SecondsBetween(i - 1, i);

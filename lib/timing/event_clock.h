@@ -24,6 +24,9 @@ class EventQueue {
   // host would hang where a step synchronizes.
   virtual void Sleep(double seconds) = 0;
 
+  // The rate of the device's clock during the last sleep, which it has passed; 0 if it is not known.
+  virtual double SleptHertz() const = 0;
+
   // Enqueues the event. Never waits for the device.
   virtual void Record(std::size_t event) = 0;
 
@@ -59,6 +62,8 @@ class EventClock final : public Clock {
   std::size_t MaxStepMarks() const override;
   void WhileBusy(const std::function<void()>& look) override { look_ = look; }
   double SecondsWaitedIn(const std::function<void()>& step) override { return waits_ ? waits_(step) : 0; }
+  bool HoldNextChunk(double seconds) override;
+  double DeviceHertz() const override { return hertz_; }
   double EnqueueSeconds(double host_seconds) const override;
 
   // The device's sleep at the start of every chunk: long enough for the first launches to get ahead of the device. A
@@ -78,6 +83,8 @@ class EventClock final : public Clock {
   std::size_t marked_ = 0;
   std::vector<double> seconds_;
   std::optional<double> floor_;
+  double sleep_seconds_ = kSleepSeconds;  // of the next chunk
+  double hertz_ = 0;
   double waited_seconds_ = 0;  // by the last EndChunk
   double device_seconds_ = 0;  // from the first to the last mark of the last chunk
 };

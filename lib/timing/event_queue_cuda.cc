@@ -15,6 +15,7 @@ class CudaEventQueue final : public EventQueue {
   CudaEventQueue& operator=(const CudaEventQueue&) = delete;
   ~CudaEventQueue() override {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    cudaFreeHost(slept_);
   }
 
   void Reserve(std::size_t count) override {
@@ -26,8 +27,16 @@ class CudaEventQueue final : public EventQueue {
   }
 
   void Sleep(double seconds) override {
-    CheckCuda(LaunchSpin(seconds, current_stream_()), "the sleep before a chunk could not be launched");
+    if (slept_ == nullptr) {
+      void* memory = nullptr;
+      CheckCuda(cudaHostAlloc(&memory, sizeof(SpinReading), cudaHostAllocMapped), "no memory for the GPU's clock");
+      slept_ = static_cast<SpinReading*>(memory);
+    }
+    *slept_ = {};
+    CheckCuda(LaunchSpin(seconds, current_stream_(), slept_), "the sleep before a chunk could not be launched");
   }
+
+  double SleptHertz() const override { return slept_ == nullptr ? 0 : slept_->Hertz(); }
 
   void Record(std::size_t event) override {
     if (g_gathered != nullptr) {
@@ -57,6 +66,7 @@ class CudaEventQueue final : public EventQueue {
  private:
   CurrentStream current_stream_;
   std::vector<cudaEvent_t> events_;
+  SpinReading* slept_ = nullptr;  // of the last sleep, written by the GPU
 };
 
 }  // namespace

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lib/timing/chunk_plan.h"
@@ -36,6 +38,17 @@ constexpr double kMaxProbeSeconds = 25e-3;
 constexpr double kMaxProbeShare = 0.1;  // of a chunk that is long compared with kMaxProbeSeconds
 constexpr double kNearlyAll = 0.9;      // of the time of the samples
 
+// A chunk that begins at a clock below this share of the usual one is repeated after a pause, so often at most in a
+// case: heat and power take the clock down for moments, and the samples of one would be those of another machine.
+constexpr double kUsualClock = 0.75;
+constexpr int64_t kMostRepeatedChunks = 3;
+constexpr std::chrono::milliseconds kPause(100);
+// The chunk that finds the time of kernels whose launches set the pace: short, since all of its launches wait in the
+// queue, and behind a wait that is longer than they should take.
+constexpr int64_t kHeldSteps = 4;
+constexpr int64_t kHeldSamples = 5;
+constexpr double kHoldMargin = 3;
+constexpr double kMostHoldSeconds = 0.05;
 constexpr double kShortStep = 0.2;  // of a chunk: longer steps fill the caches themselves, early in the chunk
 
 // Ends a chunk even if the step throws: the next case uses the same clock.
@@ -192,11 +205,13 @@ class Sampler {
     }
     result_.cpu_seconds_per_step = cpu_seconds_ / static_cast<double>(sampled_steps_);
     result_.host_enqueue_ratio = EnqueueRatio();
+    result_.kernel_seconds = KernelSeconds();
   }
 
  private:
   struct Reading {
     std::span<const double> marks;  // valid until the next chunk
+    double host_seconds = 0;        // without the wait for the device
     double enqueue_seconds = 0;
     double cpu_seconds = 0;
   };
@@ -233,7 +248,9 @@ class Sampler {
     last_ = plan;
     if (!started_) result_.first_step_seconds = last_seconds_;
     started_ = true;
-    return {.marks = marks, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
+    device_hertz_.push_back(clock_.DeviceHertz());
+    return {
+        .marks = marks, .host_seconds = host_seconds, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
   }
 
   // Prepares a sample, untimed, and returns the CPU seconds of that.
@@ -289,13 +306,23 @@ class Sampler {
 
   void TakeChunk() {
     const ChunkPlan plan = SamplingPlan();
-    const Reading reading = RunChunk(plan);
+    Reading reading = RunChunk(plan);
+    while (IsSlowedDown() && result_.repeated_chunks < kMostRepeatedChunks && !interrupted_) {
+      ++result_.repeated_chunks;
+      std::this_thread::sleep_for(kPause);
+      PollInterrupted();
+      RestoreCaches();
+      reading = RunChunk(plan);
+    }
     const int64_t first = SampleCount();
     result_.seconds.insert(result_.seconds.end(), step_seconds_.begin(), step_seconds_.end());
     BookPhases(reading.marks, plan);
     UpdateMedian();
     all_.Add(step_seconds_);
-    result_.chunks.push_back({.first_sample = first, .samples = plan.samples, .median_seconds = median_seconds_});
+    result_.chunks.push_back({.first_sample = first,
+                              .samples = plan.samples,
+                              .median_seconds = median_seconds_,
+                              .device_hertz = device_hertz_.back()});
     result_.steps_per_sample = plan.steps_per_sample;
     sampled_steps_ += plan.samples * plan.steps_per_sample;
     sampled_seconds_ += last_seconds_;
@@ -333,6 +360,24 @@ class Sampler {
     // The device's work meanwhile is unknown: the host set the pace if enqueueing took nearly all of the time.
     const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
     return std::max(0.0, enqueueing) / (kNearlyAll * chunk_seconds_);
+  }
+
+  // Whether the last chunk began while the device's clock was far below that of most chunks.
+  bool IsSlowedDown() const {
+    const double now = device_hertz_.back();
+    return now > 0 && now < kUsualClock * Median(device_hertz_);
+  }
+
+  double KernelSeconds() {
+    if (result_.host_enqueue_ratio < kNearlyAll || interrupted_) return 0;
+    const ChunkPlan plan = {.steps_per_sample = options_.before_step ? 1 : kHeldSteps, .samples = kHeldSamples};
+    const double each = enqueue_seconds_ / static_cast<double>(sampled_steps_);
+    const int64_t marks = plan.samples * plan.steps_per_sample * std::max<int64_t>(1, MarksPerStep());
+    const double hold = kHoldMargin * each * static_cast<double>(plan.steps_per_sample * plan.samples);
+    if (hold > kMostHoldSeconds || marks > static_cast<int64_t>(clock_.MaxMarks()) || !clock_.HoldNextChunk(hold))
+      return 0;
+    const Reading reading = RunChunk(plan);
+    return reading.host_seconds < hold ? Median(step_seconds_) : 0;
   }
 
   // The roof's rate, or 0 where there is none.
@@ -456,6 +501,7 @@ class Sampler {
   ChunkPlan last_;           // this and the next three: of the last chunk, warm-up included
   double last_seconds_ = 0;
   double median_seconds_ = 0;
+  std::vector<double> device_hertz_;  // at the start of each chunk
   std::vector<double> step_seconds_;
 };
 

@@ -72,6 +72,7 @@ struct Chunk {
   int64_t samples = 0;
   double median_seconds = 0;  // of one step
   double roof_rate = 0;       // mean of the probe before and the probe after; 0 if either is missing or failed
+  double device_hertz = 0;    // rate of the device's clock at its start; 0 where it is not known
 };
 
 struct Samples {
@@ -83,6 +84,10 @@ struct Samples {
   double first_step_seconds = 0;    // the very first call: part of `seconds` only with warmup_iters = 0
   double cpu_seconds_per_step = 0;  // process CPU time of the samples alone
   double host_enqueue_ratio = 0;    // host seconds to enqueue the chunks over device seconds of the chunks
+  // Of a step whose pace the host sets: its time on the device, after a wait during which all launches were enqueued. 0
+  // for other steps, and where the launches take longer than the device may wait.
+  double kernel_seconds = 0;
+  int64_t repeated_chunks = 0;  // because the device's clock was far below its usual rate
   StopReason stop = StopReason::kConverged;
 };
 

@@ -20,6 +20,7 @@
 
 #include "lib/device/gpu_device.h"
 #include "lib/ranks/device_group.h"
+#include "lib/timing/spin_cuda.h"
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 #include "tests/fake_cuda/other_stream_cuda.h"
 
@@ -158,6 +159,12 @@ TEST_F(CudaPart, AnEventPassesWhenTheDeviceReachesIt) {
   EXPECT_TRUE(queue->IsPassed(0));
   EXPECT_FALSE(queue->IsPassed(1));
   EXPECT_THROW(queue->SecondsBetween(0, 1), std::runtime_error) << "not passed yet";
+}
+
+TEST(SpinReading, HasCyclesPerSecond) {
+  const timing::SpinReading reading = {.cycles = 1500, .nanoseconds = 1000};
+  EXPECT_EQ(reading.Hertz(), 1.5e9);
+  EXPECT_EQ(timing::SpinReading().Hertz(), 0);
 }
 
 // A host that sleeps in a wait is woken up late, by tens of microseconds.

@@ -70,6 +70,16 @@ TEST_F(ClockTest, AgreesWithKineto) {
   EXPECT_NEAR(ours / theirs, 1.0, 0.05);
 }
 
+TEST_F(ClockTest, KnowsTheRateOfTheMultiprocessorsClock) {
+  Chunk(4096);
+  const double hertz = device().clock().DeviceHertz();
+  std::printf("clock %.0f MHz\n", hertz * 1e-6);
+  RecordProperty("clock_mhz", std::to_string(hertz * 1e-6));
+  // From what a GPU with tensor cores computes at to more than any has.
+  EXPECT_GT(hertz, 0.72e9);
+  EXPECT_LT(hertz, 4e9);
+}
+
 TEST_F(ClockTest, AnEmptyPairOfEventsHasAFloor) {
   const double floor = device().clock().FloorSeconds();
   std::printf("floor %.3f us\n", floor * 1e6);

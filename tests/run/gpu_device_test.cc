@@ -150,8 +150,17 @@ TEST_F(GpuDeviceTest, AShortGraphHasTheTimeOfItsKernels) {
   ASSERT_EQ(graph.verdict, Verdict::kMeasured) << graph.reason;
   EXPECT_NEAR(graph.summary.median, 3e-6, 0.5e-6);
   EXPECT_NEAR(Counters(graph).at("kernel_ms"), 1e-3, 1e-9);
-  EXPECT_THAT(Counters(Run(*device, one(1e-6), "eager")), Not(testing::Contains(Key("kernel_ms"))));
   EXPECT_THAT(Counters(Run(*device, one(200e-6), "graph")), Not(testing::Contains(Key("kernel_ms"))));
+  // Without a graph, of steps that were launched while the device slept; it also says how fast its clock was.
+  machine_.enqueue_seconds = 5e-6;
+  machine_.hertz = 1.5e9;
+  const Outcome eager = Run(*device, one(1e-6), "eager");
+  EXPECT_NEAR(eager.summary.median, 5e-6, 0.5e-6);
+  EXPECT_NEAR(Counters(eager).at("kernel_ms"), 1e-3, 1e-9);
+  EXPECT_EQ(Counters(eager).at("launch_bound"), 1);
+  EXPECT_EQ(Counters(eager).at("clock_mhz"), 1500);
+  EXPECT_EQ(Counters(eager).at("repeated_chunks"), 0);
+  EXPECT_THAT(Counters(Run(*device, one(200e-6), "eager")), Not(testing::Contains(Key("kernel_ms"))));
 }
 
 TEST_F(GpuDeviceTest, SupportsWhatItsCapabilityHas) {
@@ -320,6 +329,8 @@ TEST_F(GpuDeviceTest, AnErrorThatStaysMakesItUseless) {
   EXPECT_THAT(outcome.reason, HasSubstr("unspecified launch failure"));
   EXPECT_TRUE(device->Health().ok()) << "it was reported, and is over";
   EXPECT_EQ(Run(*device, TwoPhases(20e-6)).verdict, Verdict::kMeasured);
+  gpu_->fault = "unspecified launch failure";
+  EXPECT_TRUE(device->Health().ok()) << "reported here, and over as well";
   gpu_->fault = "an illegal memory access was encountered";
   gpu_->fault_stays = true;
   EXPECT_EQ(Run(*device, TwoPhases(20e-6)).verdict, Verdict::kFailed);

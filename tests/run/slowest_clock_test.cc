@@ -82,6 +82,21 @@ TEST_F(SlowestClockTest, SamplesBeginWhereDevicesMeet) {
   });
 }
 
+// A chunk of one rank alone would wait for the others'.
+TEST_F(SlowestClockTest, NoRankHasChunksOfItsOwn) {
+  class DeviceClock final : public timing::FakeClock {
+   public:
+    bool HoldNextChunk(double /*seconds*/) override { return true; }
+  };
+  ranks::InGroup(1, [](ranks::Group& group) {
+    DeviceClock own;
+    own.hertz = 2e9;
+    SlowestClock clock(own, group, {}, [] { return 0.0; });
+    EXPECT_FALSE(clock.HoldNextChunk(1));
+    EXPECT_EQ(clock.DeviceHertz(), 0);
+  });
+}
+
 TEST_F(SlowestClockTest, AllRanksStopWhenRankZeroWishesTo) {
   std::vector<std::size_t> taken(2);
   ranks::InGroup(2, [&](ranks::Group& group) {

@@ -80,8 +80,25 @@ TEST_F(EventClockTest, TheSleepLetsLaunchesQueueUp) {
     machine_.Launch(1e-6);
     clock_.Mark();
   }
+  machine_.hertz = 1.5e9;
   const std::span<const double> marks = clock_.EndChunk();
   EXPECT_NEAR(marks.back(), 3e-6, kTiny);
+  EXPECT_EQ(clock_.DeviceHertz(), 1.5e9) << "of the sleep";
+}
+
+TEST_F(EventClockTest, OneChunkIsHeldAndNotTheNext) {
+  machine_.enqueue_seconds = 5e-6;
+  const auto seconds_of_late_launches = [&] {
+    clock_.BeginChunk(2);
+    machine_.host += 1e-3;
+    clock_.Mark();
+    machine_.Launch(1e-6);
+    clock_.Mark();
+    return clock_.EndChunk().back();
+  };
+  EXPECT_TRUE(clock_.HoldNextChunk(2e-3));
+  EXPECT_NEAR(seconds_of_late_launches(), 1e-6, kTiny);
+  EXPECT_NEAR(seconds_of_late_launches(), 10e-6, kTiny) << "the pace of a launch and a mark";
 }
 
 TEST(EventClock, AHostThatIsSlowerThanTheDeviceSetsThePace) {
@@ -93,12 +110,14 @@ TEST(EventClock, AHostThatIsSlowerThanTheDeviceSetsThePace) {
     double least_ratio;
     double most_ratio;
     double step_seconds;
+    double kernel_seconds;
   } table[] = {
-      {"a slow host", 5e-6, 1e-6, 20, 1, 10, 20 * 5e-6},
-      {"a slow device", 5e-6, 50e-6, 20, 0, 0.2, 1e-3},
+      {"a slow host", 5e-6, 1e-6, 20, 1, 10, 20 * 5e-6, 20e-6},
+      {"a slow device", 5e-6, 50e-6, 20, 0, 0.2, 1e-3, 0},
       // More launches than the queue holds: the host runs at the device's pace, although it could go faster.
-      {"a full queue", 1e-6, 5e-6, 3000, 0, 1, 15e-3},
-      {"one long step of a slow host", 5e-6, 1e-6, 20'000, 1, 10, 20'000 * 5e-6},
+      {"a full queue", 1e-6, 5e-6, 3000, 0, 1, 15e-3, 0},
+      {"a slow host that fills the queue while the device waits", 5e-6, 1e-6, 150, 1, 10, 150 * 5e-6, 0},
+      {"one long step of a slow host", 5e-6, 1e-6, 20'000, 1, 10, 20'000 * 5e-6, 0},
   };
   for (const auto& row : table) {
     FakeMachine machine;
@@ -111,6 +130,7 @@ TEST(EventClock, AHostThatIsSlowerThanTheDeviceSetsThePace) {
     EXPECT_GT(samples.host_enqueue_ratio, row.least_ratio) << row.meaning;
     EXPECT_LE(samples.host_enqueue_ratio, row.most_ratio) << row.meaning;
     EXPECT_NEAR(Median(samples.seconds), row.step_seconds, 0.1 * row.step_seconds) << row.meaning;
+    EXPECT_NEAR(samples.kernel_seconds, row.kernel_seconds, kTiny) << row.meaning;
     if (row.least_ratio == 0) {
       EXPECT_THAT(samples.seconds, Each(DoubleNear(row.step_seconds, 1e-9))) << row.meaning;
     }

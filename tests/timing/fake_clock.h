@@ -69,7 +69,11 @@ class FakeClock : public Clock {
   std::size_t MaxStepMarks() const override { return traits_.max_marks; }
   void WhileBusy(const std::function<void()>& /*look*/) override {}
   double SecondsWaitedIn(const std::function<void()>& /*step*/) override { return 0; }
+  bool HoldNextChunk(double /*seconds*/) override { return false; }
+  double DeviceHertz() const override { return hertz; }
   double EnqueueSeconds(double host_seconds) const override { return host_seconds; }
+
+  double hertz = 0;  // of the device
 
  protected:
   // When the device passes a mark made now.

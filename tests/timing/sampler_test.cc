@@ -25,6 +25,7 @@ using ::testing::AllOf;
 using ::testing::DoubleNear;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::SizeIs;
@@ -545,6 +546,32 @@ TEST(Sampler, SlowLaunchesShowInTheEnqueueRatio) {
   const Samples samples = TakeSamples(
       clock, [&](PhaseMarker&) { clock.Enqueue(2e-5, 1e-6); }, 0, {}, Exactly(1000));
   EXPECT_GT(samples.host_enqueue_ratio, 1);
+}
+
+TEST_F(SamplerTest, AChunkThatBeganAtALowClockIsTakenAgain) {
+  // The clock is low in the chunks from the number `from` to `until`, the warm-up's being 1.
+  const auto sample = [&](int64_t from, int64_t until) {
+    clock_.log.clear();
+    return Sample(
+        [=, this](int64_t) {
+          const auto chunk = std::count(clock_.log.begin(), clock_.log.end(), '(');
+          const bool is_slow = chunk >= from && chunk <= until;
+          clock_.hertz = is_slow ? 1e9 : 2e9;
+          return is_slow ? 2e-3 : 1e-3;
+        },
+        {.warmup_iters = 1, .max_samples = 40, .exact_samples = true});
+  };
+  const Samples once = sample(3, 3);
+  EXPECT_EQ(once.repeated_chunks, 1);
+  EXPECT_THAT(once.seconds, AllOf(SizeIs(40), Each(DoubleNear(1e-3, 1e-9))));
+  EXPECT_THAT(once.chunks, Each(Field(&Chunk::device_hertz, 2e9)));
+  // A clock that stays low is that of the case.
+  const Samples lasting = sample(4, 1000);
+  EXPECT_EQ(lasting.repeated_chunks, 3);
+  EXPECT_THAT(lasting.seconds, SizeIs(40));
+  EXPECT_NEAR(lasting.seconds.back(), 2e-3, 1e-9);
+  // An idle device has a higher one, with which the first chunk alone is compared.
+  EXPECT_EQ(sample(2, 1000).repeated_chunks, 1);
 }
 
 // ---- Phases

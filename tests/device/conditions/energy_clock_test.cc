@@ -88,6 +88,7 @@ class DeviceClock : public timing::FakeClock {
     step();
     return 0.25;
   }
+  bool HoldNextChunk(double seconds) override { return seconds > 1; }
   double EnqueueSeconds(double host_seconds) const override { return host_seconds / 2; }
 
   std::function<void()> look_;
@@ -108,6 +109,10 @@ TEST(EnergyClock, ForwardsToTheDevicesClock) {
   EXPECT_EQ(clock.SecondsWaitedIn([&] { ++steps; }), 0.25);
   EXPECT_EQ(steps, 1);
   EXPECT_EQ(clock.EnqueueSeconds(3), 1.5);
+  EXPECT_TRUE(clock.HoldNextChunk(2));
+  EXPECT_FALSE(clock.HoldNextChunk(1));
+  device.hertz = 2e9;
+  EXPECT_EQ(clock.DeviceHertz(), 2e9);
 }
 
 TEST_F(EnergyClockTest, UnknownEnergyIsNotGuessed) {
