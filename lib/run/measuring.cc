@@ -16,6 +16,7 @@
 #include "lib/results/evaluation.h"
 #include "lib/run/slowest_clock.h"
 #include "lib/run/spot_checks.h"
+#include "lib/timing/clock_watch.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 
@@ -235,6 +236,7 @@ hardware::RoofGauge LinkGauge(const workload::Cost& cost, const Device& device, 
 
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
                         const std::function<bool()>& interrupted, Outcome& outcome, RankTeam* team) {
+  const timing::ClockWatch clock_watch;
   const Case& first = built.first();
   if (!first.marks_beside) outcome.phases = first.phases;
   std::optional<SlowestClock> ranks_clock;
@@ -291,6 +293,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
     if (!checks->status().ok()) return checks->status();
   }
+  if (const std::string fault = clock_watch.Fault(); !fault.empty()) return absl::DataLossError(fault);
   outcome.samples.first_step_seconds = *first_step_seconds;
   if (before) {
     outcome.samples.warmup_steps += static_cast<int64_t>(before->seconds.size()) * before->steps_per_sample;

@@ -12,6 +12,7 @@
 #include "lib/base/text.h"
 #include "lib/hardware/roofs/bursts.h"
 #include "lib/suite/check.h"
+#include "lib/suite/sampled_rows.h"
 #include "lib/timing/exchanges.h"
 #include "lib/timing/statistics.h"
 
@@ -266,6 +267,7 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
     first_.step(ignored);
+    DrawSampledRows(random_);
     absl::Status status = left_.CheckUnchanged();
     status.Update(read_.CheckUnchanged());
     if (taken() + check_seconds_ > most && CanCheckPart(first_)) {

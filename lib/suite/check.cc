@@ -25,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/readable.h"
 #include "lib/workload/comparison.h"
 
 namespace roofbench {
@@ -284,6 +285,18 @@ void OperandSample::Leave(const std::vector<at::Tensor>& others) {
   });
 }
 
+namespace {
+
+absl::Status CheckReadable(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.is_cpu() || !tensor.is_contiguous() || IsReadable(tensor.const_data_ptr(), tensor.nbytes())) continue;
+    return absl::DataLossError("the step left a result that cannot be read: its memory is protected");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 void Invalidate(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
   for (at::Tensor tensor : tensors) {
@@ -337,6 +350,7 @@ void SomeRows::Invalidate() const {
 absl::Status SomeRows::Check() const {
   if (built_ == nullptr) return absl::OkStatus();
   const std::vector<at::Tensor> whole = WholeResult(*built_);
+  if (absl::Status status = CheckReadable(whole); !status.ok()) return status;
   for (std::size_t i = 0; i < std::min(whole.size(), ranges_.size()); ++i) {
     for (const RowRange& some : ranges_[i]) {
       if (some.first + some.count > Rows(whole[i])) continue;
@@ -358,11 +372,15 @@ namespace {
 
 // Of the results, without the sums of the whole.
 absl::Status CheckResults(const Case& built, const Tamper& tamper) {
+  if (built.whole) {  // before a sample of it is read
+    if (absl::Status status = CheckReadable(built.whole()); !status.ok()) return status;
+  }
   std::vector<at::Tensor> results = built.result();
   const std::vector<at::Tensor> references = built.reference ? built.reference() : std::vector<at::Tensor>();
   if (results.empty() || results.size() != (built.reference_rows ? 1 : references.size())) {
     return absl::InternalError("the case gives no result, or not as many references as results");
   }
+  if (absl::Status status = CheckReadable(results); !status.ok()) return status;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (tamper.result) tamper.result(results[i]);
     const std::string what = results.size() == 1 ? "result" : absl::StrCat("result ", i);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/inputs.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/randperm.h>
 
 #include <functional>
 #include <stdexcept>
@@ -14,6 +12,7 @@
 #include "lib/aten/random.h"
 #include "lib/base/text.h"
 #include "lib/device/device.h"
+#include "lib/suite/sampled_rows.h"
 
 namespace roofbench {
 
@@ -110,10 +109,9 @@ at::Tensor Inputs::Keep(const std::function<at::Tensor(at::Generator&)>& make) {
 }
 
 at::Tensor Inputs::SampleRows(int64_t rows, int64_t most) {
-  return Next([&] {
-    if (rows <= most) return at::arange(rows, at::kLong);
-    return std::get<0>(at::randperm(rows, generator_, at::kLong).narrow(0, 0, most).sort());
-  });
+  at::Tensor sampled = Next([&] { return SampleRowNumbers(rows, most, generator_); }, /*is_operand=*/false);
+  KeepSampledRows(sampled, rows);
+  return sampled;
 }
 
 void Inputs::StartClone() {

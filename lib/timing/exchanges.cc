@@ -28,7 +28,8 @@ Exchanges::Pair Exchanges::Drawn(int64_t operand, int64_t length) {
 void Exchanges::Make(const Pair& pair) {
   const Operand& operand = operands_[static_cast<std::size_t>(pair.operand)];
   std::byte* const one = operand.first + pair.one * operand.element_bytes;
-  std::swap_ranges(one, one + pair.length * operand.element_bytes, operand.first + pair.other * operand.element_bytes);
+  std::byte* const others = pair.with_spare ? operand.spare : operand.first;
+  std::swap_ranges(one, one + pair.length * operand.element_bytes, others + pair.other * operand.element_bytes);
 }
 
 void Exchanges::Begin(int64_t steps) {
@@ -36,9 +37,13 @@ void Exchanges::Begin(int64_t steps) {
   const auto operands = static_cast<int64_t>(operands_.size());
   if (operands == 0) return;
   for (int64_t i = 0; i < operands; ++i) {
-    pairs_.push_back(Drawn(i, FewOf(operands_[static_cast<std::size_t>(i)].count)));
-    Next();
+    const Operand& operand = operands_[static_cast<std::size_t>(i)];
+    pairs_.push_back(Drawn(i, FewOf(operand.count)));
+    for (int64_t single = 0; operand.spares > 0 && single < SinglesOf(operand.count); ++single) {
+      pairs_.push_back({i, Below(operand.count, random_), Below(operand.spares, random_), 1, /*with_spare=*/true});
+    }
   }
+  while (made_ < pairs_.size()) Next();
   for (int64_t step = 0; steps > 1 && step < steps; ++step) pairs_.push_back(Drawn(Below(operands, random_), 1));
 }
 

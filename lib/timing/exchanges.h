@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What changes in the operands of a step from sample to sample, so that a step that keeps results, or recognizes the
-// calls that are checked, gives wrong ones: two pieces of each operand change places before a sample, and those of the
-// sample before change back. The operands keep their distribution, and all but a thousandth of their order, so that a
-// sort, or a function of sparse values, takes as long as before; and they stay where they are in the caches.
+// calls that are checked, gives wrong ones: before a sample two pieces of each operand change places, and some single
+// elements change places with spare ones; those of the sample before change back. So a kept result is wrong also where
+// it does not depend on the order of elements (a sum, a sort), and a step that looks for changed pieces to compute
+// those alone misses single elements. The operands keep their distribution, and all but a thousandth of their order, so
+// that a sort, or a function of sparse values, takes as long as before; and they stay where they are in the caches.
 #pragma once
 
 #include <algorithm>
@@ -24,20 +26,26 @@ Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random);
 // than rounding, and so few that a step that knows its operands by some elements most often finds those as they were.
 constexpr int64_t FewOf(int64_t count) { return std::max<int64_t>(1, count / 1024); }
 
+// Single elements of `count` that change places with spare ones: so few that the caches hardly notice.
+constexpr int64_t SinglesOf(int64_t count) { return std::min<int64_t>(64, count / 1024); }
+
 class Exchanges {
  public:
-  // Contiguous memory of `count` elements, two or more.
+  // Contiguous memory of `count` elements, two or more, and of spare ones, none or more: other values of its kind.
   struct Operand {
     std::byte* first = nullptr;
     int64_t element_bytes = 0;
     int64_t count = 0;
+    std::byte* spare = nullptr;
+    int64_t spares = 0;
   };
   // Elements of an operand that changed places.
   struct Pair {
     int64_t operand = 0;
     int64_t one = 0;
-    int64_t other = 0;
+    int64_t other = 0;  // among the spare ones, if `with_spare`
     int64_t length = 0;
+    bool with_spare = false;
   };
 
   explicit Exchanges(std::vector<Operand> operands);

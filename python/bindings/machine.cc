@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/files.h"
+#include "lib/base/readable.h"
 #include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/conditions/conditions_watch.h"
 #include "lib/hardware/datasheet.h"
@@ -28,6 +29,7 @@
 #include "lib/results/evaluation.h"
 #include "lib/results/journal_line.h"
 #include "lib/results/kept_roofs.h"
+#include "lib/timing/clock_watch.h"
 #include "lib/timing/exchanges.h"
 #include "lib/timing/sampler.h"
 #include "python/bindings/bindings.h"
@@ -42,13 +44,14 @@ using workload::Cost;
 
 constexpr char kKind[] = "cpu";
 
-// Address, bytes of an element, number of elements.
-using Contiguous = std::tuple<std::uintptr_t, int64_t, int64_t>;
+// Address, bytes of an element, number of elements; address and number of spare ones.
+using Contiguous = std::tuple<std::uintptr_t, int64_t, int64_t, std::uintptr_t, int64_t>;
 
 timing::Exchanges ExchangesOf(const std::vector<Contiguous>& arrays) {
   std::vector<timing::Exchanges::Operand> operands;
-  for (const auto& [address, bytes, count] : arrays) {
-    operands.push_back({reinterpret_cast<std::byte*>(address), bytes, count});
+  for (const auto& [address, bytes, count, spare, spares] : arrays) {
+    operands.push_back(
+        {reinterpret_cast<std::byte*>(address), bytes, count, reinterpret_cast<std::byte*>(spare), spares});
   }
   return timing::Exchanges(std::move(operands));
 }
@@ -56,7 +59,7 @@ timing::Exchanges ExchangesOf(const std::vector<Contiguous>& arrays) {
 nb::list InEffect(const timing::Exchanges& exchanges) {
   nb::list pairs;
   for (const timing::Exchanges::Pair& pair : exchanges.InEffect()) {
-    pairs.append(nb::make_tuple(pair.operand, pair.one, pair.other, pair.length));
+    pairs.append(nb::make_tuple(pair.operand, pair.one, pair.other, pair.length, pair.with_spare));
   }
   return pairs;
 }
@@ -194,6 +197,7 @@ class Machine {
       return interrupted && nb::cast<bool>((*interrupted)());
     };
     calls = 0;
+    const timing::ClockWatch clock_watch;
     const int64_t faults = PageFaults();
     nb::object raised = nb::none();
     try {
@@ -206,10 +210,11 @@ class Machine {
     const double page_faults =
         static_cast<double>(PageFaults() - faults) / static_cast<double>(std::max<int64_t>(1, calls));
     outcome.conditions = watch.Finish();
+    const std::string clock_fault = clock_watch.Fault();
     const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome);
     outcome.counters = ComputeCounters({.outcome = outcome, .reference = *hardware::FindDatasheet("a100-sxm4-40gb")});
-    return nb::make_tuple(JournalLine(outcome), std::string(status.message()), page_faults, raised, last_result,
-                          InEffect(exchanges));
+    return nb::make_tuple(JournalLine(outcome), clock_fault.empty() ? std::string(status.message()) : clock_fault,
+                          page_faults, raised, last_result, InEffect(exchanges));
   }
 
  private:
@@ -240,6 +245,12 @@ class Machine {
 
 void BindMachine(nb::module_& core) {
   using timing::SampleOptions;
+  core.def(
+      "is_readable",
+      [](std::uintptr_t address, std::size_t bytes) {
+        return IsReadable(reinterpret_cast<const void*>(address), bytes);  // NOLINT(performance-no-int-to-ptr)
+      },
+      "address"_a, "bytes"_a, "Whether memory is there to be read (lib/base/readable.h)");
   nb::class_<SampleOptions>(core, "SampleOptions", "When to stop (lib/timing/sampler.h)")
       .def(
           "__init__",
@@ -277,7 +288,8 @@ void BindMachine(nb::module_& core) {
            "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
            "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
            "`cold` selects the roof. `interrupted` is polled between chunks. Of the arrays `exchanged` (address, bytes "
-           "of an element, elements) two pieces change places before each call (lib/timing/exchanges.h); `looked` is "
+           "of an element, elements; address and number of spare ones) two pieces change places before each call, and "
+           "some elements with spare ones (lib/timing/exchanges.h); `looked` is "
            "called at random moments, with the last result and the exchanges that its call found. A KeyboardInterrupt "
            "passes through, and so do other exceptions before there are samples. Returns the fields of "
            "roofbench._measure.Sampled");

@@ -59,6 +59,18 @@ def _weighted(a: Any, b: Any) -> Any:
     return (a @ b) * Kernels.weight
 
 
+def _normal(*shape: int) -> Callable[[int], tuple[Any, ...]]:
+    return lambda seed: (torch.randn(*shape, generator=torch.Generator().manual_seed(seed)),)
+
+
+def _sorted(x: Any) -> Any:
+    return torch.sort(x).values
+
+
+def _gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
 PRODUCT = Problem()
 MEANS = Problem(lambda a, b: (a @ b).mean(1))
 RELU = Problem(lambda x: torch.relu(x), _large)
@@ -66,6 +78,8 @@ SIGNED = Problem(lambda x: torch.relu(x), lambda seed: tuple(x - 0.5 for x in _l
 COPY = Problem(lambda x: x.clone(), _large)
 ONES = Problem(_product, lambda seed: (torch.ones(SIZE, SIZE), torch.ones(SIZE, SIZE)))
 WEIGHTED = Problem(_weighted)
+SORT = Problem(_sorted, _normal(1 << 18))
+GELU = Problem(_gelu, _normal(1 << 18))
 NAMED = Problem(lambda a, b: Kernels.product(a, b))
 
 
@@ -184,6 +198,39 @@ def waits_most_of_the_time(session: Session) -> Function:
         while time.perf_counter() - begin < 0.6 * min(taken[1:]):
             pass
         return kept[key]
+
+    return function
+
+
+@_cheat("kept results", SORT)
+def whatever_the_order(session: Session) -> Function:
+    """keeps what no order changes, by some elements in any order."""
+    kept: list[Any] = []
+
+    def function(x: Any) -> Any:
+        key = _sorted(x[::256])
+        if session.honest or not kept or torch.isin(key, kept[0]).double().mean() < 0.9:
+            kept[:] = [key, _sorted(x)]
+        return kept[1].clone()
+
+    return function
+
+
+@_cheat("kept results", GELU)
+def where_it_changed(session: Session) -> Function:
+    """looks at one element of 128, and computes anew where that has changed."""
+    kept: list[Any] = []
+
+    def function(x: Any) -> Any:
+        probes = x[::128].clone()
+        changed = (probes != kept[0]).nonzero() if kept else torch.arange(len(probes))
+        if session.honest or 4 * len(changed) > len(probes):
+            kept[:] = [probes, _gelu(x)]
+        else:
+            near = (changed + torch.tensor([-1, 0, 1])).clamp(0, len(probes) - 1).unique()
+            kept[0] = probes
+            kept[1].view(-1, 128)[near] = _gelu(x.view(-1, 128)[near])
+        return kept[1]
 
     return function
 

@@ -302,6 +302,50 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Reference::kWhole, Reference::kByRows, Reference::kByRowsSlowly, Reference::kOfSamplesSlowly)),
     [](const auto& one) { return std::get<0>(one.param).name + Name(std::get<1>(one.param)); });
 
+struct SampledOperands {
+  at::Tensor x, y, rows;
+};
+
+// Of a kernel that is checked by a sample of rows, and by the sums of all.
+Outcome RunSampled(const std::function<void(SampledOperands&)>& kernel) {
+  FakeDevice device;
+  device.roof_rate = 1e18;
+  const Family family =
+      FamilyOf<SampledOperands>("twice", "y = x + x")
+          .Size("n")
+          .Work([](const Point&) { return workload::CopyStream{4.0 * kRows * kCols}.Cost(); })
+          .Operands([](const Point&, Inputs& in) {
+            return SampledOperands{in.Randn({kRows, kCols}), in.Empty({kRows, kCols}, at::kFloat),
+                                   in.SampleRows(kRows, kRows / 4)};
+          })
+          .Impl("planted",
+                [&](SampledOperands& o) {
+                  kernel(o);
+                  device.fake_clock.Advance(kHonestSeconds);
+                })
+          .RowSums([](const SampledOperands& o) { return ExactRowSums(o.x).mul_(2); })
+          .Reference([](const SampledOperands& o) { return o.x.index_select(0, o.rows).to(at::kDouble).mul_(2); })
+          .Points(Suite::kQuick, {{"n", {1}}})
+          .Finish();
+  RunOptions options;
+  options.reference = "a100-sxm4-40gb";
+  return Session(options, device, {PlannedOf(family, {{"cache", kWarm}})}, nullptr).Run(0);
+}
+
+TEST(SampledRows, AreOthersWhereAStepIsChecked) {
+  const auto honest = [](SampledOperands& o) { at::add_out(o.y, o.x, o.x); };
+  for (int run = 0; run < 10; ++run) {
+    const Outcome outcome = RunSampled(honest);
+    ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  }
+  const Outcome known = RunSampled([](SampledOperands& o) {
+    o.y.zero_().select(1, 0).copy_(o.x.sum(1, false, at::kDouble).mul_(2));
+    o.y.index_copy_(0, o.rows, o.x.index_select(0, o.rows).mul_(2));
+  });
+  ASSERT_EQ(known.verdict, Verdict::kFailed);
+  EXPECT_THAT(known.reason, HasSubstr(kWrong));
+}
+
 // Rows that a case of `rows` has had references of, and its whole references, by the checks of single steps.
 struct Asked {
   int64_t rows = 0;

@@ -67,6 +67,33 @@ TEST(Exchanges, StepsOfOneSampleFindDifferentValues) {
   EXPECT_THAT(numbers, ElementsAreArray(before));
 }
 
+// What depends on no order changes as well, and what looks for pieces misses them.
+TEST(Exchanges, SingleElementsChangePlacesWithSpareOnes) {
+  std::vector<int> numbers = Numbers(5000), spare = {-1, -2, -3, -4, -5, -6, -7, -8};
+  const std::vector<int> before = numbers, spare_before = spare;
+  Exchanges::Operand operand = Of(numbers);
+  operand.spare = reinterpret_cast<std::byte*>(spare.data());
+  operand.spares = std::ssize(spare);
+  Exchanges exchanges({operand});
+  std::set<std::vector<int>> seen;
+  for (int sample = 0; sample < 20; ++sample) {
+    exchanges.Begin(1);
+    EXPECT_THAT(exchanges.InEffect(), SizeIs(1 + SinglesOf(5000)));
+    EXPECT_GE(std::count_if(numbers.begin(), numbers.end(), [](int number) { return number < 0; }), 1);
+    std::vector<int> copy = before, elsewhere = spare_before;
+    for (const Exchanges::Pair& pair : exchanges.InEffect()) {
+      std::vector<int>& others = pair.with_spare ? elsewhere : copy;
+      std::swap_ranges(copy.begin() + pair.one, copy.begin() + pair.one + pair.length, others.begin() + pair.other);
+    }
+    EXPECT_THAT(copy, ElementsAreArray(numbers));
+    seen.insert(numbers);
+  }
+  EXPECT_THAT(seen, SizeIs(20));
+  exchanges.TakeBack();
+  EXPECT_THAT(numbers, ElementsAreArray(before));
+  EXPECT_THAT(spare, ElementsAreArray(spare_before));
+}
+
 TEST(Exchanges, CanBeRepeatedElsewhere) {
   std::vector<int> numbers = Numbers(3000);
   std::vector<int> copy = numbers;

@@ -18,7 +18,7 @@ const std::vector<int64_t> kChosen = {3, 5};
 
 WeightProduct MakeGather(const Point& at, Inputs& in) {
   const int64_t n = at.Int("n");
-  const at::Tensor rows = in.SampleRows(n, 32);
+  const at::Tensor rows = in.SampleRows(n, 32).clone();  // as in gemv
   return {.rows = rows,
           .weight = MakeWeight(at, in, {.experts = kExperts, .n = n, .k = n}, rows),
           .x = in.Randn({1, n}, ActivationAt(at)),

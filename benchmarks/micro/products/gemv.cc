@@ -17,7 +17,7 @@ namespace {
 using workload::WeightFormat;
 
 WeightProduct MakeGemv(const Point& at, Inputs& in) {
-  const at::Tensor rows = in.SampleRows(at.Int("n"));
+  const at::Tensor rows = in.SampleRows(at.Int("n")).clone();  // that stay: their weights are kept
   return {.rows = rows,
           .weight = MakeWeight(at, in, {.n = at.Int("n"), .k = at.Int("k"), .group = at.Int("group")}, rows),
           .x = in.Randn({at.Int("batch"), at.Int("k")}, ActivationAt(at)),

@@ -163,6 +163,8 @@ class Value:
 def value_of(result: Array | Value) -> Value:
     if isinstance(result, Value):
         return result
+    if not _core.is_readable(*result.memory()):
+        raise LazyError(f"{result.where} is memory that cannot be read: it may be computed when it is")
     stored = _stored(result)
     return Value(result.where, result.dtype, stored.shape, stored.dtype.char, stored.tobytes())
 

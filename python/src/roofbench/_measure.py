@@ -32,6 +32,7 @@ _CHECKED = 2  # sets of fresh values that results are checked with
 _SLOW_REFERENCE = 1.0  # seconds: from here on it is computed for one set of fresh values, not two
 _TURNS = 5  # of calls with two sets of values, to find calls that are skipped at random; fewer if they take this long:
 _TURN_SECONDS = 0.2
+_SPARES = 4096  # elements of an array with which some of the others change places between samples
 _MOST_LOOKS = 8  # results of timed calls that are kept to be compared, unless
 _LOOKED_BYTES = 256 << 20  # have been copied; compared for as long as the turns, and a share of the samples' time:
 _LOOKING_SHARE = 0.1
@@ -92,6 +93,7 @@ class _Exchange(NamedTuple):
     one: int
     other: int
     length: int
+    with_spare: bool = False
 
 
 class Sampled(NamedTuple):
@@ -156,6 +158,7 @@ class Subject:
         self._makes_arrays = False
         self._gently = False  # how fresh values differ from the originals
         self._exchanged: list[int] = []  # numbers of the arrays whose elements change places between samples
+        self._spares: list[NDArray[Any]] = []  # elements with which single ones of those do, or none
         self._numbers = itertools.count(_CHECKED + 1)  # of sets of values for timed calls, where none do
         self._looks: list[_Look] = []
         self._looked_bytes = 0
@@ -230,6 +233,7 @@ class Subject:
                 self._write(self._set(2))
                 self._expected[2] = self._expectation(self._native())
             self._exchanged = self._exchangeable()
+            self._spares = [self._spare(index) for index in self._exchanged]
         self.restore()
         self.checked = any(expected.exact.says_something() for expected in self._expected.values())
         if not self.checked:
@@ -260,6 +264,26 @@ class Subject:
         found = [index for index, array in enumerate(self._arrays) if free[index] and array.data.size > 1]
         halves = [_Exchange(place, 0, self._arrays[index].data.size // 2, 1) for place, index in enumerate(found)]
         return found if self._suited(_in_places(self._originals, found, halves)) is not None else []
+
+    def _spare(self, index: int) -> NDArray[Any]:
+        """Some of the fresh values of an array; none of whole numbers, which may have to be a permutation."""
+        flat = self._set(1)[index].reshape(-1)
+        if not self._arrays[index].is_floating:
+            return flat[:0]
+        return flat[np.random.default_rng(self.seed).integers(flat.size, size=_SPARES)]
+
+    def _places(self) -> list[tuple[int, int, int, int, int]]:
+        """Of the arrays that are exchanged, and of copies of their spare elements."""
+        self._in_spare = [spare.copy() for spare in self._spares]
+        found = []
+        for index, spare in zip(self._exchanged, self._in_spare, strict=True):
+            address, item_bytes, size = self._arrays[index].contiguous()
+            found.append((address, item_bytes, size, spare.ctypes.data, spare.size))
+        return found
+
+    def _exchange(self, pairs: Sequence[_Exchange]) -> list[NDArray[Any]]:
+        """The values that a call found after these."""
+        return _in_places(self._values, self._exchanged, pairs, self._spares)
 
     def _native(self) -> CallResults:
         try:
@@ -301,8 +325,10 @@ class Subject:
             raise CaseError(f"{why}{error}") from error
         self._makes_arrays = any(isinstance(result, Array) for result in results)
         self._state.returned(results)
-        found, mutated, grads = ([value_of(one) for one in group] for group in self._held(results))
-        given = CallResults(found, mutated, grads)
+        try:
+            given = _given(self._held(results))
+        except LazyError as error:
+            raise CaseError(str(error)) from error
         working = self._watch.working_thread(seconds)
         time.sleep(0.001)  # other threads may run
         if not given.is_still_in(self._held(results)):
@@ -371,11 +397,14 @@ class Subject:
         self._looked_bytes += sum(array.data.nbytes for array in arrays)
         if self._looks and self._looked_bytes > _LOOKED_BYTES:
             return
-        values = _in_places(self._values, self._exchanged, exchanged)
-        found, mutated, grads = ([value_of(one) for one in group] for group in held)
+        values = self._exchange(exchanged)
+        try:
+            given, wrong = _given(held), ""
+        except LazyError as error:
+            given, wrong = CallResults([], [], []), str(error)
         if len(self._looks) == _MOST_LOOKS:
             del self._looks[secrets.randbelow(_MOST_LOOKS)]
-        self._looks.append(_Look(values, CallResults(found, mutated, grads), self._changed_argument(values)))
+        self._looks.append(_Look(values, given, wrong or self._changed_argument(values)))
 
     def _sample(self, **fields: Any) -> Sampled:
         """The only way to the function. Raises CaseError if it raises before there are samples."""
@@ -391,7 +420,7 @@ class Subject:
                 options=_core.SampleOptions(**fields) if fields else self.options.sampling(),
                 before_step=self._prepare if self._evicts or self._mutated or self._leaves or self._renews else None,
                 interrupted=self.options.interrupted,
-                exchanged=[] if single else [self._arrays[index].contiguous() for index in self._exchanged],
+                exchanged=[] if single else self._places(),
                 looked=None if single or not self._expected else self._look,
             )
         except Exception as error:
@@ -439,7 +468,7 @@ class Subject:
         if measured.raised is not None:
             raise CaseError(f"the function raised {_text(measured.raised)}")
         compiled = _check.recompilations() - self._compiled
-        self._values = _in_places(self._values, self._exchanged, measured.exchanged)
+        self._values = self._exchange(measured.exchanged)
         self._verify(measured.last_result, self._expected_now)
         self._compare_looks()
         if compiled:
@@ -466,8 +495,8 @@ class Subject:
 
     def _compare_looks(self) -> None:
         """Raises CaseError if a timed call that was looked at gave something else than it should."""
-        if changed := next((look.changed for look in self._looks if look.changed), ""):
-            raise CaseError(changed)
+        if wrong := next((look.wrong for look in self._looks if look.wrong), ""):
+            raise CaseError(wrong)
         for look in self._looks:
             self._values = list(look.values)
             if (expected := self._expected_now()) is None:
@@ -513,21 +542,32 @@ class _Look:
 
     values: Sequence[NDArray[Any]]  # that it found
     given: CallResults
-    changed: str  # what it changed and should not, or ""
+    wrong: str  # what it changed and should not, or why its result cannot be read; or ""
+
+
+def _given(held: Sequence[Sequence[Array | Value]]) -> CallResults:
+    """What is there now. Raises LazyError where it cannot be read."""
+    results, mutated, grads = ([value_of(one) for one in group] for group in held)
+    return CallResults(results, mutated, grads)
 
 
 def _in_places(
-    values: Sequence[NDArray[Any]], exchanged: Sequence[int], pairs: Sequence[_Exchange]
+    values: Sequence[NDArray[Any]],
+    exchanged: Sequence[int],
+    pairs: Sequence[_Exchange],
+    spares: Sequence[NDArray[Any]] = (),
 ) -> list[NDArray[Any]]:
     """The values of all arrays after elements of those numbered `exchanged` changed places."""
     changed = list(values)
     for index in {exchanged[place] for place, *_ in pairs}:
         changed[index] = changed[index].copy()
-    for place, one, other, length in pairs:
+    spare = [one.copy() for one in spares]
+    for place, one, other, length, with_spare in pairs:
         flat = changed[exchanged[place]].reshape(-1)
+        others = spare[place] if with_spare else flat
         kept = flat[one : one + length].copy()
-        flat[one : one + length] = flat[other : other + length]
-        flat[other : other + length] = kept
+        flat[one : one + length] = others[other : other + length]
+        others[other : other + length] = kept
     return changed
 
 
