@@ -142,6 +142,16 @@ def test_it_sorts(visit: sites.Visit) -> None:
 
 
 @pytest.mark.slow
+def test_it_is_read_on_a_phone(visit: sites.Visit) -> None:
+    """The picture keeps its size and is moved in its frame; what its marks mean is said once, by the page's buttons."""
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert visit.page.locator("svg.chart").evaluate("one => one.getBoundingClientRect().width") >= 640
+    assert "matmul" not in visit.page.locator("svg.chart text").all_text_contents()
+    assert visit.page.locator('.legend button[data-family="matmul"]').count() == 1
+
+
+@pytest.mark.slow
 def test_a_mark_explains_itself(visit: sites.Visit) -> None:
     mark, tip = visit.page.locator('.mark[data-row="3"]'), visit.page.locator("#tip")
     mark.dispatch_event("mouseenter")

@@ -6,6 +6,7 @@ every name in a result as text.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import re
 from pathlib import Path
@@ -127,7 +128,7 @@ def render(result: Result) -> str:
         note=note,
         keys=chart.keys,
         signs=_SIGNS,
-        picture=_picture(chart),
+        picture=_picture(dataclasses.replace(chart, keys=())),  # the page has buttons for them
         headers=_HEADERS,
         rows=[_row(case) for case in cases],
         bar=_BAR_WIDTH,
