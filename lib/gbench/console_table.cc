@@ -84,6 +84,13 @@ std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
     if (!notes.empty() && !outcome.noise.empty() && notes.front() == "noisy")
       notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
   }
+  if (const double kernels = CounterOf(run, "kernel_ms"); kernels > 0) {
+    notes.push_back(absl::StrCat("kernels ", HumanTime(kernels / 1e3)));
+  }
+  if (CounterOf(run, "power_capped") > 0) {
+    const double mhz = CounterOf(run, "clock_mhz");
+    notes.push_back(mhz > 0 ? absl::StrFormat("power_capped at %.0f MHz", mhz) : "power_capped");
+  }
   const double taken = CounterOf(run, "peak_mem");
   const double predicted = CounterOf(run, "predicted_mem");
   const bool is_off = taken > kMemoryOff * predicted || predicted > kMemoryOff * taken;

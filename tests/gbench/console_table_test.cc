@@ -80,6 +80,12 @@ TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
   EXPECT_THAT(shown(10.5e9, 10e9), testing::Not(testing::HasSubstr("mem"))) << "within a tenth";
 }
 
+TEST(ConsoleTable, AGpuThatIsLaunchBoundOrCappedHasItsFigure) {
+  EXPECT_THAT(Shown({{"launch_bound", 1}, {"kernel_ms", 0.012}}), testing::HasSubstr("launch_bound, kernels 12.0 µs"));
+  EXPECT_THAT(Shown({{"power_capped", 1}, {"clock_mhz", 1410}}), testing::HasSubstr("power_capped at 1410 MHz"));
+  EXPECT_THAT(Shown({{"power_capped", 0}, {"clock_mhz", 1410}}), testing::Not(testing::HasSubstr("power_capped")));
+}
+
 TEST(ConsoleTable, ACollectiveHasItsBandwidthsAndRanks) {
   EXPECT_THAT(
       Shown({{"algbw", 2e9}, {"busbw", 3e9}, {"wirebw", 4e9}, {"rank_skew_ms", 0.25}, {"last_rank", 3}}),
