@@ -365,12 +365,14 @@ class Sampler {
   // Whether the last chunk began while the device's clock was far below that of most chunks.
   bool IsSlowedDown() const {
     const double now = device_hertz_.back();
-    return now > 0 && now < kUsualClock * Median(device_hertz_);
+    return options_.watches_device && now > 0 && now < kUsualClock * Median(device_hertz_);
   }
 
   double KernelSeconds() {
-    if (result_.host_enqueue_ratio < kNearlyAll || interrupted_) return 0;
-    const ChunkPlan plan = {.steps_per_sample = options_.before_step ? 1 : kHeldSteps, .samples = kHeldSamples};
+    if (!options_.watches_device || result_.host_enqueue_ratio < kNearlyAll || interrupted_) return 0;
+    const int64_t most_steps = options_.before_step ? 1 : kHeldSteps;
+    const ChunkPlan plan = {.steps_per_sample = std::min(most_steps, options_.most_steps_per_sample),
+                            .samples = kHeldSamples};
     const double each = enqueue_seconds_ / static_cast<double>(sampled_steps_);
     const int64_t marks = plan.samples * plan.steps_per_sample * std::max<int64_t>(1, MarksPerStep());
     const double hold = kHoldMargin * each * static_cast<double>(plan.steps_per_sample * plan.samples);

@@ -59,6 +59,9 @@ struct SampleOptions {
   // point.
   std::function<void(int64_t steps)> before_sample = {};
   int64_t most_steps_per_sample = int64_t{1} << 20;  // where a clock shows no progress
+  // Of a device that lags the host: takes chunks again that began at a low clock, and finds kernel_seconds. Then there
+  // are more steps, and more calls of before_step and before_sample, than the samples need.
+  bool watches_device = false;
 };
 
 // kNarrow: the interval of the median is narrow enough, but the samples were taken within so short a time that all may

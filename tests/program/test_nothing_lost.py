@@ -440,8 +440,8 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(
     assert process.returncode == 128 + number, stderr
     assert f"interrupted by signal {int(number)}" in stderr
     shown = [row["name"].split("how:")[1].split("/")[0] for row in rows(out)]
-    # The program waits for the case, up to its limit; in Python the case ends at once, and runs again.
-    assert shown == ["good"] if going_wrong.is_python else shown == ["good", "hangs"]
+    # A case without samples has nothing to wait for: it runs again.
+    assert shown == ["good"]
     done = going_wrong(*flags, "--resume")
     assert done.returncode == 1, done.stderr
     assert [line["verdict"] for line in journal_lines(journal)] == ["measured", "failed", "measured"]

@@ -126,7 +126,7 @@ TEST(EventClock, AHostThatIsSlowerThanTheDeviceSetsThePace) {
     const auto step = [&](PhaseMarker&) {
       for (int i = 0; i < row.launches; ++i) machine.Launch(row.device_seconds);
     };
-    const Samples samples = TakeSamples(clock, step, 0, nullptr, {});
+    const Samples samples = TakeSamples(clock, step, 0, nullptr, {.watches_device = true});
     EXPECT_GT(samples.host_enqueue_ratio, row.least_ratio) << row.meaning;
     EXPECT_LE(samples.host_enqueue_ratio, row.most_ratio) << row.meaning;
     EXPECT_NEAR(Median(samples.seconds), row.step_seconds, 0.1 * row.step_seconds) << row.meaning;

@@ -550,7 +550,7 @@ TEST(Sampler, SlowLaunchesShowInTheEnqueueRatio) {
 
 TEST_F(SamplerTest, AChunkThatBeganAtALowClockIsTakenAgain) {
   // The clock is low in the chunks from the number `from` to `until`, the warm-up's being 1.
-  const auto sample = [&](int64_t from, int64_t until) {
+  const auto sample = [&](int64_t from, int64_t until, bool watches = true) {
     clock_.log.clear();
     return Sample(
         [=, this](int64_t) {
@@ -559,7 +559,7 @@ TEST_F(SamplerTest, AChunkThatBeganAtALowClockIsTakenAgain) {
           clock_.hertz = is_slow ? 1e9 : 2e9;
           return is_slow ? 2e-3 : 1e-3;
         },
-        {.warmup_iters = 1, .max_samples = 40, .exact_samples = true});
+        {.warmup_iters = 1, .max_samples = 40, .exact_samples = true, .watches_device = watches});
   };
   const Samples once = sample(3, 3);
   EXPECT_EQ(once.repeated_chunks, 1);
@@ -570,6 +570,7 @@ TEST_F(SamplerTest, AChunkThatBeganAtALowClockIsTakenAgain) {
   EXPECT_EQ(lasting.repeated_chunks, 3);
   EXPECT_THAT(lasting.seconds, SizeIs(40));
   EXPECT_NEAR(lasting.seconds.back(), 2e-3, 1e-9);
+  EXPECT_EQ(sample(3, 3, /*watches=*/false).repeated_chunks, 0);
   // An idle device has a higher one, with which the first chunk alone is compared.
   EXPECT_EQ(sample(2, 1000).repeated_chunks, 1);
 }
