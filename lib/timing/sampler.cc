@@ -376,8 +376,8 @@ class Sampler {
     const double each = enqueue_seconds_ / static_cast<double>(sampled_steps_);
     const int64_t marks = plan.samples * plan.steps_per_sample * std::max<int64_t>(1, MarksPerStep());
     const double hold = kHoldMargin * each * static_cast<double>(plan.steps_per_sample * plan.samples);
-    if (hold > kMostHoldSeconds || marks > static_cast<int64_t>(clock_.MaxMarks()) || !clock_.HoldNextChunk(hold))
-      return 0;
+    const bool fits = hold <= kMostHoldSeconds && marks <= static_cast<int64_t>(clock_.MaxMarks());
+    if (!fits || !clock_.HoldNextChunk(hold)) return 0;
     const Reading reading = RunChunk(plan);
     return reading.host_seconds < hold ? Median(step_seconds_) : 0;
   }
