@@ -428,7 +428,8 @@ constexpr CounterSpec kTable[] = {
      "1: the GPU lowered its clock during the case to keep its power limit",
      "a CPU, or a driver that does not report it",
      [](const CounterContext& c) -> Value { return FlagOf(c.outcome.conditions.power_capped); }},
-    {"clock_mhz", "MHz", kNeither, 0, kMeasured, "clock of the GPU's multiprocessors under load: the median of its own counter at the start of each chunk, or of "
+    {"clock_mhz", "MHz", kNeither, 0, kMeasured,
+     "clock of the GPU's multiprocessors under load: the median of its own counter at the start of each chunk, or of "
      "the driver's readings",
      "as power_capped", [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
     {"power_w", "W", kNeither, 0, kMeasured,

@@ -106,7 +106,6 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
       if (slowest != nullptr) slowest->BeginSample();
     };
   }
-  sampling.watches_device = true;
   if (built.displaces) sampling.most_steps_per_sample = std::ssize(built.copies);
   sampling.least_samples = one.least_samples;
   // For steps that take seconds, the checked step has warmed up everything except the caches.
@@ -118,7 +117,6 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
 // Runs the step for at least `seconds`, as `sampling` would, and returns what that says of its first steps.
 timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::SampleOptions sampling, std::size_t phases,
                           timing::Clock& clock, const std::function<bool()>& interrupted) {
-  sampling.watches_device = false;
   sampling.warmup_iters = 0;
   sampling.min_samples = sampling.least_samples = 1;
   sampling.max_samples = int64_t{1} << 40;  // never
@@ -133,7 +131,6 @@ timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::Samp
 std::vector<std::vector<double>> PhasesBeside(const timing::Step& step, timing::SampleOptions sampling,
                                               std::size_t phases, timing::Clock& clock,
                                               const std::function<bool()>& interrupted) {
-  sampling.watches_device = false;
   sampling.warmup_iters = 1;
   sampling.min_samples = sampling.least_samples = 3;
   sampling.max_samples = 20;
@@ -157,6 +154,7 @@ bool OnAnyRank(const RankTeam* team, bool here) { return team == nullptr ? here 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
                        SlowestClock* slowest, RankTeam* team, SpotChecks* checks, Outcome& outcome) {
+  sampling.watches_device = true;
   const auto is_wrong = [&] { return checks != nullptr && !checks->status().ok(); };
   const auto ends = [&] { return is_wrong() || (interrupted && interrupted()); };
   for (int attempt = 0;; ++attempt) {

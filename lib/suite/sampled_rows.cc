@@ -20,7 +20,7 @@ struct Kept {
 };
 
 std::vector<Kept>& AllKept() {
-  static std::vector<Kept> all;
+  static auto& all = *new std::vector<Kept>();
   return all;
 }
 
