@@ -97,6 +97,10 @@ std::string HumanShare(double fraction) {
   return absl::StrFormat("%.*f %%", fraction < 0.0995 ? 2 : 1, 100 * fraction);
 }
 
+std::string Counted(std::size_t number, std::string_view noun) {
+  return absl::StrCat(number, " ", View(noun), number == 1 ? "" : "s");
+}
+
 uint64_t PortableHash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

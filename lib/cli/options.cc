@@ -289,9 +289,10 @@ absl::Status Complete(Options& o) {
         StrCat("--min_samples=", o.sampling.min_samples, " is above --max_samples=", o.sampling.max_samples));
   }
   if (o.threads > kernels::Processors() && !o.oversubscribe) {
-    return InvalidArgumentError(StrCat("--threads=", o.threads, " is above the ", kernels::Processors(),
-                                       " processor(s) that this process may run on, where threads that wait for each "
-                                       "other hardly advance; --oversubscribe allows them"));
+    return InvalidArgumentError(StrCat("--threads=", o.threads, " is above the ",
+                                       Counted(kernels::Processors(), "processor"),
+                                       " that this process may run on, where threads that wait for each other hardly "
+                                       "advance; --oversubscribe allows them"));
   }
   if (o.case_timeout > 0 && !o.supervise) {
     return InvalidArgumentError("--case_timeout needs --supervise=true: a process cannot end its own step");

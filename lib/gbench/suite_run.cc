@@ -140,7 +140,9 @@ class SuiteRun {
       absl::StatusOr<Recorded> recorded =
           journal_.Resume(journal_path_, *identity, options_.resume_doubtful && !state_.journal_begun());
       if (recorded.ok()) {
-        if (!state_.journal_begun()) ReportResumed(*recorded);
+        if (!state_.journal_begun()) {
+          for (const std::string& note : recorded->notes) std::cerr << ProgramName() << ": " << note << '\n';
+        }
         state_.SetJournalBegun();
         finished = recorded->outcomes.size();
         facts = std::move(recorded->context);
@@ -195,12 +197,6 @@ class SuiteRun {
                 << outcome.name << " on are lost until there is room (Ctrl-C ends the run in order)" << std::endl;
     }
     journal_status_ = status;
-  }
-
-  void ReportResumed(const Recorded& recorded) const {
-    for (const std::string& note : recorded.notes) std::cerr << ProgramName() << ": " << note << '\n';
-    std::cerr << ProgramName() << ": continuing after " << recorded.outcomes.size() << " finished case(s) of "
-              << journal_path_ << '\n';
   }
 
   // After the row of the case that they came with.
@@ -258,7 +254,7 @@ class SuiteRun {
       return kExitSignal + state_.signal();
     }
     const int failed = session_.failed();
-    if (failed > 0) std::cerr << ProgramName() << ": " << failed << " case(s) failed\n";
+    if (failed > 0) std::cerr << ProgramName() << ": " << Counted(failed, "case") << " failed\n";
     const bool is_whole = output_status_.ok() && journal_status_.ok() && profile_status_.ok();
     return failed > 0 || !is_whole ? kExitFailed : EXIT_SUCCESS;
   }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/files.h"
 #include "lib/base/json.h"
+#include "lib/base/text.h"
 #include "lib/results/evaluation.h"
 #include "lib/results/journal_line.h"
 
@@ -190,7 +191,7 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
   recorded.context = *std::move(context);
   std::string kept = line + "\n";
   std::set<std::pair<std::string, int>> seen;
-  int in_doubt = 0;
+  std::size_t in_doubt = 0;
   for (int number = 2; std::getline(lines, line); ++number) {
     if (lines.eof()) {  // no line break: the process ended while writing
       recorded.notes.push_back(absl::StrCat("the last line of ", path, " was cut off: its case runs again"));
@@ -215,9 +216,11 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     recorded.outcomes.push_back(*std::move(outcome));
   }
   if (doubtful) {
-    recorded.notes.push_back(absl::StrCat(in_doubt, " measured case(s) of ", path, " in doubt run again",
+    recorded.notes.push_back(absl::StrCat(Counted(in_doubt, "measured case"), " of ", path, " in doubt run again",
                                           in_doubt > 0 ? "; they are kept in .previous next to it" : ""));
   }
+  recorded.notes.push_back(
+      absl::StrCat("continuing after ", Counted(recorded.outcomes.size(), "finished case"), " of ", path));
   if (kept == text) return recorded;
   const LockedFile::Old old = in_doubt > 0 ? LockedFile::Old::kKeep : LockedFile::Old::kDrop;
   if (absl::Status status = file_.Replace(kept, old); !status.ok()) return status;

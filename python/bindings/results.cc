@@ -64,8 +64,6 @@ nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict&
     status = found.status();
     if (found.ok()) {
       recorded = *std::move(found);
-      recorded.notes.push_back("continuing after " + std::to_string(recorded.outcomes.size()) +
-                               " finished case(s) of " + path);
     } else if (absl::IsNotFound(status)) {
       recorded.notes.push_back("there is nothing in " + path + " yet: starting with the first case");
     }

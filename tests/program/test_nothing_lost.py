@@ -81,7 +81,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(copying: Entry, tmp_path: Pat
     # All of it, and once more from the middle of a line: the cases before it are those of the first process.
     again = run(*flags, f"--benchmark_out={tmp_path}/again.json", "--resume")
     assert again.returncode == 0
-    assert "continuing after 12 finished case(s)" in again.stderr
+    assert "continuing after 12 finished cases" in again.stderr
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "again.json"))
     assert first["benchmarks"] == second["benchmarks"], "to the last digit, aggregates and all"
     assert journal.read_text() == whole
@@ -322,7 +322,7 @@ def test_a_case_that_goes_wrong_never_stops_the_others(going_wrong: Entry, tmp_p
         assert f"{failed} failed" in done.stdout
         return
     assert f"planted/how:hangs/cache:warm: not finished after {CASE_TIMEOUT} s" in done.stderr
-    assert f"{failed} case(s) failed" in done.stderr
+    assert f"{failed} cases failed" in done.stderr
     # Standard output is complete, without duplicates, and agrees.
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["name"] for row in table] == [row["name"] for row in by_name.values()]
@@ -472,5 +472,5 @@ def test_what_a_case_leaves_is_not_the_next_ones(name: str, tmp_path: Path) -> N
     # The process that is left holds no lock, and the next run continues this one.
     text = journal.read_text()
     again = run(*flags, "--resume")
-    assert "continuing after 6 finished case(s)" in again.stderr
+    assert "continuing after 6 finished cases" in again.stderr
     assert journal.read_text() == text

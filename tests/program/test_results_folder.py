@@ -56,7 +56,7 @@ def test_the_newest_incomplete_run_continues_with_its_own_flags(run: Run, tmp_pa
     assert lists.returncode == 0 and not out.exists()
     done = run(results, "--resume", f"--written_to={tmp_path}/list")
     assert done.returncode == 0, done.stderr
-    assert f"continuing after 2 finished case(s) of {journal}" in done.stderr
+    assert f"continuing after 2 finished cases of {journal}" in done.stderr
     assert "Written:" not in done.stdout
     assert (tmp_path / "list").read_text() == f"{journal}\n{out}\n"
     assert _names(journal.read_text()) == _names(whole)

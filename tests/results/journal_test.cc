@@ -82,7 +82,7 @@ TEST_F(JournalTest, RestoresEveryFigure) {
   const auto recorded = Resume();
   ASSERT_TRUE(recorded.ok()) << recorded.status();
   EXPECT_EQ(recorded->context, kFacts);
-  EXPECT_TRUE(recorded->notes.empty());
+  EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("continuing after 3 finished cases of ")));
   ASSERT_THAT(recorded->outcomes, SizeIs(3));
   const Outcome wanted = Measured("a", 1);
   const Outcome& got = recorded->outcomes[1];
@@ -113,7 +113,7 @@ TEST_F(JournalTest, EveryCutOfTheLastLineIsDroppedWithANote) {
     const auto recorded = journal.Resume(path_, kIdentity);
     ASSERT_TRUE(recorded.ok()) << recorded.status();
     EXPECT_THAT(recorded->outcomes, SizeIs(1));
-    EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("was cut off")));
+    EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("was cut off"), HasSubstr("after 1 finished case of")));
     ASSERT_TRUE(journal.Append(Measured("b")).ok());
     EXPECT_EQ(ReadText(path_), whole);
   }
@@ -135,7 +135,7 @@ TEST_F(JournalTest, CasesInDoubtRunAgainWhereThatIsAskedFor) {
   ASSERT_THAT(recorded->outcomes, SizeIs(2));
   EXPECT_EQ(recorded->outcomes[0].name, "a");
   EXPECT_EQ(recorded->outcomes[1].name, "d");
-  EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("3 measured case(s)")));
+  EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("3 measured cases"), HasSubstr("after 2 finished cases")));
   EXPECT_EQ(ReadText(path_ + ".previous"), before) << "what was measured is kept";
   ASSERT_TRUE(journal.Append(Measured("b")).ok());
   ASSERT_TRUE(journal.Append(Measured("c")).ok());
@@ -283,7 +283,7 @@ TEST_F(JournalTest, ACaseThatEndedItsProcessIsRestored) {
   }
   const auto recorded = Resume();
   ASSERT_TRUE(recorded.ok()) << recorded.status();
-  EXPECT_TRUE(recorded->notes.empty()) << "no line is cut off now";
+  EXPECT_THAT(recorded->notes, SizeIs(1)) << "no line is cut off now";
   ASSERT_THAT(recorded->outcomes, SizeIs(2));
   EXPECT_EQ(recorded->outcomes[1].reason, "crashed");
 }

@@ -39,6 +39,10 @@ _PRINTED = {
 _RAMP = re.compile(r"^clock after (\d+) ms: (\d+) MHz", re.MULTILINE)
 
 
+def failures_text(names: Sequence[str], number: int) -> str:
+    return f"{number} test{'' if number == 1 else 's'} failed: {', '.join(names)}"
+
+
 def outcomes(output: str) -> dict[str, str]:
     """ok, failed or skipped, by name, of the tests that ended, and `running` of another one."""
     found: dict[str, str] = {}
@@ -66,7 +70,7 @@ def tests(chosen: Sequence[str], others: Sequence[str] = ()) -> Check:
                 break
         failed = [name for name, result in settled.items() if result not in ("ok", "skipped")]
         if failed:
-            step.judge("failed", f"{len(failed)} test(s) failed: {', '.join(failed[:5])}")
+            step.judge("failed", failures_text(failed[:5], len(failed)))
         elif "ok" not in settled.values():
             step.judge("failed", step.reason or "no test ran")
         elif step.status == "failed":  # by a test that passed in another process
@@ -185,7 +189,7 @@ def _judge(step: Step, status: int) -> None:
     elif found["unattributed"]:
         step.judge("failed", found["unattributed"][0])
     elif failed:
-        step.judge("failed", f"{len(failed)} test(s) failed: {', '.join(failed)}")
+        step.judge("failed", failures_text(failed, len(failed)))
     elif "ok" not in found["tests"].values():
         step.judge("failed", "no test ran")
 
