@@ -23,37 +23,39 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlag
   if (!checkpoint.ok()) {
     return absl::Status(checkpoint.status().code(), absl::StrCat(flag, ": ", checkpoint.status().message()));
   }
-  const auto device = open();
-  if (!device.ok()) return device.status();
-  const double others_share = CalibrateAndWatch(hardware::StreamsAnd({workload::Dtype::kFp32, workload::Dtype::kBf16,
-                                                                      workload::Dtype::kFp16, workload::Dtype::kInt8}),
-                                                **device);
-  models::CheckpointSummary summary = models::Summarize(*checkpoint, (*device)->MeasuredPeaks());
+  const auto opened = open(hardware::StreamsAnd(
+      {workload::Dtype::kFp32, workload::Dtype::kBf16, workload::Dtype::kFp16, workload::Dtype::kInt8}));
+  if (!opened.ok()) return opened.status();
+  const Device& device = *opened->device;
+  const RoofOrigin& roofs = opened->roofs;
+  models::CheckpointSummary summary = models::Summarize(*checkpoint, device.MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
-    row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
+    row.fits.Update(models::StoredMatrix::CheckDevice(row.format, device.torch_device()));
   }
-  const double free_bytes = (*device)->FreeMemoryBytes();
+  const double free_bytes = device.FreeMemoryBytes();
   if (format == "json") {
     nlohmann::ordered_json json = models::SummaryJson(summary);
     json.update({{"notes", checkpoint->notes()},
-                 {"device", Printable((*device)->name())},
-                 {"threads", (*device)->threads()},
-                 {"others_share", others_share},
+                 {"device", Printable(device.name())},
+                 {"threads", device.threads()},
+                 {"roofs", roofs.text},
+                 {"others_share", roofs.other_load ? nlohmann::ordered_json(*roofs.other_load) : nullptr},
                  {"free_memory_bytes", static_cast<int64_t>(free_bytes)}});
     return absl::StrCat(json.dump(1), "\n");
   }
   std::string text = absl::StrCat(Printable(folder), "\n", models::SummaryText(summary));
   for (const std::string& note : checkpoint->notes()) absl::StrAppend(&text, note, "\n");
+  const double taken = roofs.other_load.value_or(0);
   const std::string busy =
-      BusyText(others_share).empty()
+      BusyText(taken).empty()
           ? ""
           : absl::StrFormat(
                 "Other programs took %.0f %% of the processors meanwhile: alone, the machine allows more.\n",
-                100 * others_share);
-  return absl::StrCat(text, "\ntokens/s: what the roof of this machine allows, measured now (",
-                      Printable((*device)->name()), ", ", (*device)->threads(), " threads, ",
-                      models::ReadRoofText(summary), "), one sequence;\n- where a roof is not known. ",
-                      HumanBytes(free_bytes), " of memory are free.\n", busy);
+                100 * taken);
+  return absl::StrCat(
+      text, "\ntokens/s: what the roof of this machine allows, ", roofs.text == "off" ? "with --roofs=off" : roofs.text,
+      " (", Printable(device.name()), ", ", device.threads(), " threads, ", models::ReadRoofText(summary),
+      "), one sequence;\n- where a roof is not known. ", HumanBytes(free_bytes), " of memory are free.\n", busy);
 }
 
 absl::Status ReadFolder(const std::string& text) {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/device/device.h"
+#include "lib/run/roof_stage.h"
 #include "lib/suite/plan.h"
 
 namespace roofbench {
@@ -100,8 +101,12 @@ using GivenFlags = std::map<std::string, std::string>;
 
 // Flags that families register.
 struct FamilyFlags {
-  // Opens the device at its first call, so that an invalid question is refused earlier.
-  using Open = std::function<absl::StatusOr<std::unique_ptr<Device>>()>;
+  struct Opened {
+    std::unique_ptr<Device> device;
+    RoofOrigin roofs;
+  };
+  // Opens the device and obtains the roofs that --roofs allows; called once an invalid question would be refused.
+  using Open = std::function<absl::StatusOr<Opened>(const hardware::RoofNeeds& needs)>;
 
   std::vector<Flag> flags;
   // Validates the values, once, before anything is measured, in the initial process.

@@ -315,7 +315,12 @@ int Main(int argc, char** argv, const Program& program) try {
   if (absl::Status status = ApplyAllocator(options->allocator); !status.ok()) return Refuse(status);
   options->program_revision = program.revision;
   if (Answer(*options)) return Answered();
-  const auto open = [&] { return OpenDevice(options->device, options->threads); };
+  const auto open = [&](const hardware::RoofNeeds& needs) -> absl::StatusOr<FamilyFlags::Opened> {
+    absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options->device, options->threads);
+    if (!device.ok()) return device.status();
+    const RoofOrigin roofs = PrepareRoofs(*options, needs, **device);
+    return FamilyFlags::Opened{*std::move(device), roofs};
+  };
   if (const auto answer = AnswerFlags(options->given, options->format, open)) {
     if (!answer->ok()) return Refuse(answer->status());
     std::cout << **answer;

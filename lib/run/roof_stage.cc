@@ -15,13 +15,14 @@
 
 namespace roofbench {
 
+namespace {
+
+// Measures the roofs and returns the share of processor time that other programs and the hypervisor took.
 double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device) {
   hardware::ConditionsWatch watch = WatchConditions(device);
   device.Calibrate(needs);
   return TakenShare(watch.Finish());
 }
-
-namespace {
 
 // The roofs that a plan needs, without the known streams on which no case's time at its roof depends, even if their
 // speed has halved or doubled since: the probe that confirms a restored stream takes buffers far larger than the
@@ -42,9 +43,9 @@ hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan, const Device& 
   return needs;
 }
 
-}  // namespace
-
-RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase>& plan, Device& device) {
+// `find_needs` is called once the known roofs are restored.
+template <typename FindNeeds>
+RoofOrigin Prepare(const RunOptions& options, const FindNeeds& find_needs, Device& device) {
   if (options.roofs == RoofSource::kOff || options.sampling.roof_share <= 0) return {.text = "off"};
   // Without a private folder there is nothing to reuse, which does not justify a failure.
   const absl::StatusOr<std::string> folder = PrivateCacheFolder("roofs");
@@ -62,7 +63,7 @@ RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase
   KeptRoofs::Content known;
   if (kept) known = kept->Load(SecondsSince1970());
   if (!known.readings.empty()) device.RestoreRoofs(known.readings);
-  const double other_load = CalibrateAndWatch(NeedsOf(plan, device), device);
+  const double other_load = CalibrateAndWatch(find_needs(), device);
   const std::vector<hardware::RoofReading> readings = device.RoofReadings();
   const auto reused =
       std::ranges::count_if(readings, [&](const hardware::RoofReading& reading) { return known.Has(reading); });
@@ -80,6 +81,18 @@ RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase
     kept->Save(readings, SecondsSince1970(), origin.other_load).IgnoreError();
   }
   return origin;
+}
+
+}  // namespace
+
+RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase>& plan, Device& device) {
+  return Prepare(
+      options, [&] { return NeedsOf(plan, device); }, device);
+}
+
+RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device) {
+  return Prepare(
+      options, [&] { return needs; }, device);
 }
 
 }  // namespace roofbench

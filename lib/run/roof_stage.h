@@ -23,8 +23,7 @@ struct RoofOrigin {
 // Obtains the roofs of a plan according to options.roofs. With kReuse, measured roofs are kept for the next start,
 // unless other programs used the processors during the measurement.
 RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase>& plan, Device& device);
-
-// Measures the roofs and returns the share of processor time that other programs and the hypervisor took.
-double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device);
+// The same of what a question needs that runs no cases.
+RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device);
 
 }  // namespace roofbench

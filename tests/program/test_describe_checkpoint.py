@@ -126,6 +126,16 @@ def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> No
 def test_the_default_format_is_a_table(run: Run, tmp_path: Path) -> None:
     done = run(f"--describe_checkpoint={strange_folder.write(tmp_path)}")
     assert done.returncode == 0, done.stderr
-    assert "tokens/s: what the roof of this machine allows, measured now" in done.stdout
+    assert "tokens/s: what the roof of this machine allows, measured" in done.stdout
     assert not re.search(r"\de[+]\d", done.stdout), "no exponents"
     assert "down_proj" in done.stdout
+
+
+def test_no_roof_is_measured_where_none_is_wanted(run: Run, tmp_path: Path) -> None:
+    question = (f"--describe_checkpoint={strange_folder.write(tmp_path)}", "--roofs=off")
+    done = run(*question)
+    assert done.returncode == 0, done.stderr
+    assert "tokens/s: what the roof of this machine allows, with --roofs=off" in done.stdout
+    said = json.loads(run(*question, "--benchmark_format=json").stdout)
+    assert (said["roofs"], said["others_share"]) == ("off", None)
+    assert said["roof_read"] is None

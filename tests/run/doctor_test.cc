@@ -61,12 +61,15 @@ TEST(RunContext, HasTheMemorySpeedAndTheLoadOfOtherPrograms) {
   const RunFacts before = RunContext({}, device);
   EXPECT_THAT(before, Contains(Pair("other_load", "unknown")));
   EXPECT_THAT(before, Contains(Pair("memory_speed", "unknown")));
-  const double share = CalibrateAndWatch(hardware::StreamsAnd({workload::Dtype::kBf16}), device);
+  device.readings.push_back({.roof = "bf16", .variant = "only", .rate = 1e12, .best = true});
+  RunOptions options;
+  options.roofs = RoofSource::kMeasure;
+  const RoofOrigin roofs = PrepareRoofs(options, hardware::StreamsAnd({workload::Dtype::kBf16}), device);
   EXPECT_TRUE(device.calibrated.dtypes[workload::Index(workload::Dtype::kBf16)]);
   EXPECT_FALSE(device.calibrated.dtypes[workload::Index(workload::Dtype::kFp32)]);
-  EXPECT_NEAR(share, 1.8 / 4, 1e-9);
+  EXPECT_NEAR(roofs.other_load.value(), 1.8 / 4, 1e-9);
   device.memory_speed = {.slow = 36e9, .fast = 41e9};
-  const RunFacts after = RunContext({}, device, {.other_load = share});
+  const RunFacts after = RunContext({}, device, roofs);
   EXPECT_THAT(after, Contains(Pair("other_load", "45.0 % while the roofs were measured")));
   EXPECT_THAT(after, Contains(Pair("memory_speed", "36.0 GB/s to 41.0 GB/s while the roofs were measured")));
 }
