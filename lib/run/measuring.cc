@@ -246,8 +246,11 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   timing::Clock& clock = ClockOf(device, slowest);
   const std::function<bool()> ends = slowest == nullptr ? interrupted : [slowest] { return slowest->interrupted(); };
   std::vector<ranks::LinkSpeed> links;
-  const hardware::RoofGauge gauge =
-      team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, device, *team->group(), links);
+  hardware::RoofGauge gauge;  // measures the caches of a warm case
+  if (options.sampling.roof_share > 0) {
+    gauge =
+        team == nullptr ? device.Gauge(outcome.cost, cache) : LinkGauge(outcome.cost, device, *team->group(), links);
+  }
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   Rotation rotation(built, device);

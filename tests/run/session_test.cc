@@ -30,6 +30,7 @@ using testing::Not;
 class ProbedDevice : public FakeDevice {
  public:
   RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override {
+    ++gauges;
     RoofGauge gauge = FakeDevice::Gauge(cost, cache);
     if (gauge.probe) {
       gauge.probe = [this, probe = gauge.probe](double seconds) {
@@ -39,7 +40,8 @@ class ProbedDevice : public FakeDevice {
     return gauge;
   }
 
-  int probes = 0;  // so far
+  int gauges = 0;  // so far
+  int probes = 0;
   int slow_probes = 0;
 };
 
@@ -77,6 +79,14 @@ TEST_F(SessionTest, MeasuresAgainstTheRoofProbedWithTheCase) {
   // At half of the calibrated memory speed, the same time is twice as near to the roof.
   device_.roof_rate = 0.5e9;
   EXPECT_NEAR(Counter(RunFor(2.048e-6), "roof"), 0.5, 1e-6);
+}
+
+TEST_F(SessionTest, NoRoofIsMeasuredWhereNoneIsWanted) {
+  options_.sampling.roof_share = 0;
+  const Outcome outcome = RunFor(2.048e-6);
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_EQ(Counter(outcome, "roof"), -1);
+  EXPECT_EQ(device_.gauges, 0) << "that of a warm case takes longer than its steps";
 }
 
 // Three phases of 2 us, `sum_seconds` and 1 us. At 1 GB/s the roof allows 1 us for the products and 3 us for the sum;
