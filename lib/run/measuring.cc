@@ -37,10 +37,15 @@ class Rotation {
 
   void Step(timing::PhaseMarker& marker) {
     const observe::Range range(observe::kStepRange, ++number_);
-    built_.copies[next_].step(marker);
+    const Case& copy = built_.copies[next_];
+    if (checks_ != nullptr) checks_->BeforeStep(copy);
+    copy.step(marker);
     if (++next_ == built_.copies.size()) next_ = 0;
     ++since_displaced_;
   }
+
+  // From now on, of each step.
+  void Watch(SpotChecks& checks) { checks_ = &checks; }
 
   // The copy of the next step; nullptr if it has run none yet, and may have no result.
   const Case* Next() const {
@@ -57,6 +62,7 @@ class Rotation {
  private:
   const BuiltCase& built_;
   Device& device_;
+  SpotChecks* checks_ = nullptr;
   std::size_t next_ = 0;
   int64_t number_ = 0;
   int64_t since_displaced_;  // steps
@@ -269,6 +275,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   std::optional<SpotChecks> checks;
   if (options.check && first.changing && !first.warmup_iters && team == nullptr) {
     checks.emplace(built, [&rotation] { return rotation.Next(); });
+    rotation.Watch(*checks);
   }
   absl::Status status;
   // What disturbs probes of a quiet machine has mostly gone when the case is measured once more. Its very first steps

@@ -45,6 +45,9 @@ constexpr double kCopiedBytesPerSecond = 1e10;
 // Single steps that are checked in the end, as long as they take at most this time, or share of the samples' time: a
 // step that works by turns, or by chance, is right in some of them. One is checked whatever it takes, as one look is.
 constexpr int kSingleSteps = 8;
+// Steps of which each checks the last, and the share of that time that those before it may take.
+constexpr int64_t kMostInARow = 8;
+constexpr double kShareInARow = 0.1;
 constexpr double kMostSingleSeconds = 0.012;
 constexpr double kSingleShare = 0.01;
 // The same of looks.
@@ -124,6 +127,20 @@ void Copy(const std::vector<at::Tensor>& from, std::vector<at::Tensor> to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
+// The changing operands of a case, if single elements of all of them can change places, and none is prepared anew.
+std::vector<timing::Exchanges::Operand> PiecesOf(const Case& one) {
+  if (one.prepare) return {};
+  const std::vector<at::Tensor> results = WholeResult(one);
+  std::vector<timing::Exchanges::Operand> pieces;
+  for (const at::Tensor& tensor : one.changing()) {
+    const bool is_result = std::any_of(results.begin(), results.end(),
+                                       [&](const at::Tensor& result) { return result.is_alias_of(tensor); });
+    if (is_result || !tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() < 2) continue;
+    pieces.push_back({static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.element_size(), tensor.numel()});
+  }
+  return pieces;
+}
+
 double Bytes(const std::vector<at::Tensor>& tensors) {
   double bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
@@ -147,6 +164,7 @@ SpotChecks::SpotChecks(const BuiltCase& built, std::function<const Case*()> next
 
 void SpotChecks::Restart() {
   changed_.clear();
+  overwrite_at_ = kNever;
   chunks_ = 0;
   next_look_ = 0;
   look_seconds_ = 0;
@@ -168,11 +186,17 @@ void SpotChecks::Look(const timing::Samples& samples) {
 void SpotChecks::LookAndChange(const timing::Samples& samples) {
   status_.Update(left_.CheckUnchanged());
   status_.Update(Advised(std::exchange(watched_, {}).Check()));
+  if (element_) status_.Update(Advised(element_->Check()));
   const Case* const next = next_();
-  if (!status_.ok() || next == nullptr || chunks_++ < next_look_) return;
+  if (!status_.ok() || next == nullptr) return;
+  const double most = std::max(kMostLookSeconds, kLookShare * SampledSeconds(samples));
+  if (look_seconds_ <= most) {
+    element_.emplace(*next, random_);
+    overwrite_at_ = 1 + Below(std::max<int64_t>(1, std::exchange(steps_, 0)), random_);
+  }
+  if (chunks_++ < next_look_) return;
   next_look_ = chunks_ + Below(chunks_ + 1, random_);
   const auto looks = static_cast<double>(changed_.size());
-  const double most = std::max(kMostLookSeconds, kLookShare * SampledSeconds(samples));
   if (looks > 0 && look_seconds_ * (looks + 1) / looks > most) return;
   Change(*next, Amount::kParts, /*overwrite=*/true);
   changed_.push_back(samples.seconds.size());
@@ -257,19 +281,28 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
   return new_seconds - same_seconds > moved ? Kept(new_seconds, same_seconds) : absl::OkStatus();
 }
 
-absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
+absl::Status SpotChecks::CheckSingleSteps(double sample_seconds, double step_seconds) {
   const double begin = hardware::WallSeconds();
   const auto taken = [&] { return hardware::WallSeconds() - begin; };
   const double most = std::max(kMostSingleSeconds, kSingleShare * sample_seconds);
+  const double in_a_row = kShareInARow * most / kSingleSteps / step_seconds;
+  timing::Exchanges exchanges(PiecesOf(first_));
   for (int step = 1; step <= kSingleSteps; ++step) {
     // A step that looks whether its result was overwritten cannot rely on that.
     Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
-    first_.step(ignored);
+    const int64_t steps = in_a_row < 2 ? 1 : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
+    OverwrittenElement element(first_, random_);
+    if (steps > 1) exchanges.Begin(steps);
+    for (int64_t i = 1; i <= steps; ++i) {
+      if (i > 1) exchanges.Next();
+      if (i > 1 && i == steps) element.Overwrite();
+      first_.step(ignored);
+    }
     DrawSampledRows(random_);
-    absl::Status status = left_.CheckUnchanged();
-    status.Update(read_.CheckUnchanged());
+    absl::Status status = read_.CheckUnchanged();
+    status.Update(Advised(element.Check()));
     if (taken() + check_seconds_ > most && CanCheckPart(first_)) {
       status.Update(Advised(watched_.Check()));
       status.Update(Advised(CheckPart(first_, random_)));
@@ -278,6 +311,8 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
       status.Update(Advised(CheckCase(first_)));
       check_seconds_ = taken() - before;
     }
+    exchanges.TakeBack();
+    status.Update(left_.CheckUnchanged());
     if (!status.ok() || taken() * (step + 1) / step > most) return status;
   }
   return absl::OkStatus();
@@ -286,9 +321,10 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds) {
 void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                         const timing::Samples& samples) {
   watched_ = {};  // of the look after the last chunk, since which no step has run
+  overwrite_at_ = kNever;
   if (samples.steps_per_sample == 1) status_ = CompareWatched(samples);
   if (status_.ok()) status_ = CompareTimes(clock, step, phases, samples);
-  if (status_.ok()) status_ = CheckSingleSteps(SampledSeconds(samples));
+  if (status_.ok()) status_ = CheckSingleSteps(SampledSeconds(samples), timing::Median(samples.seconds));
 }
 
 }  // namespace roofbench

@@ -2,19 +2,24 @@
 // Finds a step that does its work only while it is checked: one that stops after some calls, or keeps its result.
 //
 // Between chunks of samples, at times that no step can foresee, the result is overwritten and a part of the changing
-// operands is exchanged; after the next chunk the result has to be there again, and the operands as they were. In the
-// end steps with new values are timed in turns with steps that find the same ones, and the results of some single steps
-// are checked: as the first was, or in part where that check took a larger share of the case's time than all of this
-// may.
+// operands is exchanged; after the next chunk the result has to be there again, and the operands as they were. Among
+// the steps of every chunk an element of the result is overwritten, without a pause that a step could notice. In the
+// end steps with new values are timed in turns with steps that find the same ones, and the results of some steps are
+// checked, each the last of a few that follow each other and find other values: as the first was, or in part where that
+// check took a larger share of the case's time than all of this may.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "lib/run/built_case.h"
+#include "lib/run/overwritten_element.h"
 #include "lib/suite/case.h"
 #include "lib/suite/check.h"
 #include "lib/timing/clock.h"
@@ -32,27 +37,38 @@ class SpotChecks {
   void Restart();
   // Call it between chunks, with the samples so far.
   void Look(const timing::Samples& samples);
+  // Call it before each step, with the copy that it runs.
+  void BeforeStep(const Case& next) {
+    if (++steps_ < overwrite_at_ || &element_->built() != &next) return;
+    overwrite_at_ = kNever;
+    element_->Overwrite();
+  }
   // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result.
   void Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases, const timing::Samples& samples);
   // DataLoss with the reason, once a result was wrong or kept.
   const absl::Status& status() const { return status_; }
 
  private:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
   enum class Amount { kParts, kFew };
   void Change(const Case& one, Amount amount, bool overwrite);
   void LookAndChange(const timing::Samples& samples);
   absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                             const timing::Samples& samples);
   absl::Status CompareWatched(const timing::Samples& samples) const;
-  absl::Status CheckSingleSteps(double sample_seconds);
+  absl::Status CheckSingleSteps(double sample_seconds, double step_seconds);
 
   const Case& first_;
   const OperandSample& read_;
   double check_seconds_;  // of the last check of a whole result
   std::function<const Case*()> next_;
   std::mt19937_64 random_;
-  SomeRows watched_;                  // of the result that was overwritten, if one was
-  OperandSample left_;                // of the copy that was changed last, as it was left for the next step
+  SomeRows watched_;    // of the result that was overwritten, if one was
+  OperandSample left_;  // of the copy that was changed last, as it was left for the next step
+  std::optional<OverwrittenElement> element_;
+  int64_t steps_ = 0;                 // since the last call of Look
+  int64_t overwrite_at_ = kNever;     // one of them
   std::vector<std::size_t> changed_;  // samples that were the first with new values
   absl::Status status_;
   int64_t chunks_ = 0;

@@ -189,6 +189,39 @@ class KeptInARow : public Kernel {
   double last_ = 0;
 };
 
+// Works in the first call of a sample, and where it is checked, alone.
+class SkipsInASample : public Kernel {
+ public:
+  explicit SkipsInASample(FakeDevice& device) : Kernel(device), clock_(device.fake_clock) {}
+  void Run(Operands& o) override {
+    if (std::exchange(was_in_chunk_, clock_.InChunk()) && clock_.InChunk()) return DoNothing();
+    Work(o);
+  }
+
+ private:
+  timing::FakeClock& clock_;
+  bool was_in_chunk_ = false;
+};
+
+// Copies its result, in the time that its work takes, where few elements have changed since.
+class KeptWhereFewChange : public Kernel {
+ public:
+  explicit KeptWhereFewChange(FakeDevice& device) : Kernel(device), clock_(device.fake_clock) {}
+  void Run(Operands& o) override {
+    const bool is_known = kept_.defined() && at::ne(seen_, o.x).sum().item<int64_t>() < kCols / 8;
+    if (!is_known) {
+      seen_ = o.x.clone();
+      return Keep(o);
+    }
+    CopyKept(o);
+    clock_.Advance(kHonestSeconds);
+  }
+
+ private:
+  timing::FakeClock& clock_;
+  at::Tensor seen_;
+};
+
 // The last two are so slow that the whole is checked once, before the samples.
 enum class Reference { kWhole, kByRows, kByRowsSlowly, kOfSamplesSlowly };
 
@@ -297,8 +330,9 @@ INSTANTIATE_TEST_SUITE_P(
                         Of<Zeroes<20>>("zeroes_after_20", kChanges), Of<KeptByAddress>("kept_by_address", kWrong),
                         Of<KeptByContent<1>>("kept_by_an_element", kWrong),
                         Of<KeptByContent<kRows * kCols>>("kept_by_all_elements", kSlower),
-                        Of<KeptWhereItIsThere>("kept_where_it_is_there", kSlower),
-                        Of<KeptInARow>("kept_in_a_row", kWrong)),
+                        Of<KeptWhereItIsThere>("kept_where_it_is_there", kWrong),
+                        Of<KeptInARow>("kept_in_a_row", kWrong), Of<SkipsInASample>("skips_in_a_sample", kWrong),
+                        Of<KeptWhereFewChange>("kept_where_few_change", kWrong)),
         testing::Values(Reference::kWhole, Reference::kByRows, Reference::kByRowsSlowly, Reference::kOfSamplesSlowly)),
     [](const auto& one) { return std::get<0>(one.param).name + Name(std::get<1>(one.param)); });
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/overwritten_element.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/suite/check.h"
+
+namespace roofbench {
+namespace {
+
+int64_t Below(int64_t count, std::mt19937_64& random) {
+  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
+}
+
+std::byte* FirstOf(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
+
+}  // namespace
+
+OverwrittenElement::OverwrittenElement(const Case& built, std::mt19937_64& random) : built_(&built) {
+  const std::vector<at::Tensor> results = WholeResult(built);
+  if (results.empty()) return;
+  tensor_ = static_cast<std::size_t>(Below(std::ssize(results), random));
+  const at::Tensor& result = results[tensor_];
+  if (!result.is_cpu() || !result.has_storage() || result.numel() == 0 || result.element_size() > kMostBytes) return;
+  bytes_ = result.element_size();
+  for (int64_t dim = 0; dim < result.dim(); ++dim) place_ += Below(result.size(dim), random) * result.stride(dim);
+  place_ *= bytes_;
+  storage_ = result.storage().getWeakStorageImpl();
+  element_ = FirstOf(result) + place_;
+}
+
+void OverwrittenElement::Overwrite() {
+  if (!storage_ || storage_->expired()) return;
+  for (int64_t i = 0; i < bytes_; ++i) left_.at(static_cast<std::size_t>(i)) = element_[i] = ~element_[i];
+  is_overwritten_ = true;
+}
+
+absl::Status OverwrittenElement::Check() const {
+  if (!is_overwritten_) return absl::OkStatus();
+  const std::vector<at::Tensor> results = WholeResult(*built_);
+  if (tensor_ >= results.size() || !results[tensor_].is_cpu()) return absl::OkStatus();
+  const at::Tensor& result = results[tensor_];
+  const auto held = static_cast<int64_t>(result.storage().nbytes());
+  const bool is_same_kind = result.element_size() == bytes_;
+  if (!is_same_kind || (result.storage_offset() + 1) * bytes_ + place_ > held) return absl::OkStatus();
+  const std::byte* const element = FirstOf(result) + place_;
+  if (!std::equal(element, element + bytes_, left_.begin())) return absl::OkStatus();
+  return absl::DataLossError("wrong result: the step left an element as it had been overwritten right before it");
+}
+
+}  // namespace roofbench
