@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged files of every kind that a user may give, each through the entry that reads it: refused in a line, or read,
-and never a crash, a hang or a traceback. The kinds that the program reads start a process each; the others run here.
+and never a crash, a hang or a traceback. The kinds that the program reads have a process each; the others run here.
 
 More of the program's kinds, without a process: tests/models/untrusted_checkpoints_test.cc (config.json, weights,
 index), tests/models/generation/untrusted_ids_test.cc, tests/results/untrusted_files_test.cc (journals, kept roofs); of
@@ -10,8 +10,8 @@ records and journals in the reports: tests/roofreport/test_hostile_results.py.
 from __future__ import annotations
 
 import json
-import os
 import random
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 import strange_folder
 import tokens as token_tool
-from built_program import PROGRAM, QUICKLY
+from built_program import QUICKLY
+from fork_server import ForkServer
 from mutations import places
 from nightly_runs.config import EXAMPLE, read
 from roofreport.errors import UnusableInputError
 
-_LONGEST_S = 300
 _ODD: tuple[Any, ...] = (
     *(0, -1, 1, 2, 4, 7, 16, 2**31, 2**32, 2**53, 2**63, 10**19, -(2**63), 1e308, -1e308, 5e-324, -0.0, 1.5),
     *(True, False, None, "", "x", "8", "\x1b[31m", "\u202e", "F32", "llama", "nan", [], [1, "x"], {}, {"x": 1}),
@@ -84,7 +84,8 @@ def mutated_lines(text: bytes, chance: random.Random) -> bytes:
 class Files:
     """Valid files of each kind, of which one is damaged at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: ForkServer) -> None:
+        self.start = server.run
         self.checkpoint = strange_folder.write(folder / "checkpoint")
         names = {f"{name}.weight": "model.safetensors" for name in strange_folder.TENSORS}
         self.index = self.checkpoint / "model.safetensors.index.json"
@@ -94,24 +95,13 @@ class Files:
         self.routing = folder / "routing"
         self.routing.write_text("1,2,3,4,5,6,7,8\n")
         self.journal = folder / "run.jsonl"
-        self.cache = folder / "cache"
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
+        self.cache = folder / "cache"  # that of the server
         chosen = ("--benchmark_filter=^copy/impl:stream/.*cache:warm", "--axis=copy.bytes=1024:3072:+1024")
         few = ("--benchmark_min_time=2x", "--warmup_iters=1", "--threads=1", "--check=off")
         self.resume = (f"--journal={self.journal}", "--resume")
         assert self.start(*chosen, *few, "--roofs=off", f"--journal={self.journal}").returncode == 0
         self.with_roofs = (*chosen, *few, "--roofs=reuse")
         assert self.start(*self.with_roofs).returncode == 0
-
-    def start(self, *flags: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [PROGRAM, *flags],
-            capture_output=True,
-            check=False,
-            timeout=_LONGEST_S,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-        )
 
     def roofs(self) -> Path | None:
         """None if the machine was too busy to keep them."""
@@ -141,7 +131,7 @@ def kinds_of_program(files: Files) -> dict[str, tuple[Path | None, Mutator, tupl
 
 def broken_rules(done: subprocess.CompletedProcess[bytes]) -> Iterator[str]:
     if done.returncode not in (0, 1, 2):
-        yield f"ended with {done.returncode}"
+        yield "did not end" if done.returncode == -signal.SIGALRM else f"ended with {done.returncode}"
     if done.returncode == 2 and b"roofbench: " not in done.stderr:
         yield "refused without a reason"
     for word in (b"terminate called", b"SIGSEGV", b"SIGABRT", b"lost while none", b"\x1b", b"Traceback"):
@@ -163,7 +153,11 @@ PROGRAM_KINDS = ("config", "index", "safetensors", "ids", "routing", "journal", 
     "rounds", [pytest.param(3, marks=pytest.mark.slow), pytest.param(2000, marks=pytest.mark.nightly)]
 )
 def test_the_program_reads_or_refuses(kind: str, rounds: int, tmp_path: Path) -> None:
-    files = Files(tmp_path)
+    with ForkServer(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}) as server:
+        _read_or_refused(Files(tmp_path, server), kind, rounds)
+
+
+def _read_or_refused(files: Files, kind: str, rounds: int) -> None:
     path, mutate, flags = kinds_of_program(files)[kind]
     if path is None:
         pytest.skip("the machine is too busy to keep roofs")
@@ -173,11 +167,7 @@ def test_the_program_reads_or_refuses(kind: str, rounds: int, tmp_path: Path) ->
     for number in range(rounds):
         mutant = mutate(whole, random.Random(number))
         path.write_bytes(mutant)
-        try:
-            done = files.start(*flags)
-        except subprocess.TimeoutExpired:
-            found.append(f"{number}: did not end in {_LONGEST_S} s")
-            continue
+        done = files.start(*flags)
         ends[done.returncode] += 1
         found += [f"{number}: {rule}: {mutant[:300]!r}" for rule in broken_rules(done)]
     assert not found, "\n".join(found)
