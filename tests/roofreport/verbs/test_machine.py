@@ -112,6 +112,16 @@ def test_bounds_are_the_work_over_the_roofs(tmp_path: Path, report: Report) -> N
     assert re.search(r"llama3_1b +16\.\d tokens/s \(read\)", out)
 
 
+def test_energy_is_that_of_a_flop_and_of_a_byte(tmp_path: Path, report: Report) -> None:
+    read = f"read/impl:stream/bytes:{GIB}/threads:1"
+    said = {"arithmetic/impl:vector/dtype:fp32": {"energy_j": 0.05}, read: {"energy_j": 1.0}}
+    out = report("machine", Machine(noise=0, said=said).write(tmp_path / "a.jsonl"), "--format=markdown")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("| ")]
+    assert ["vector fp32", "50 W", "100 pJ/FLOP"] in rows, "0.05 J for a millisecond at 500 GFLOP/s"
+    assert ["read, memory, 1 thread", "27.9 W", "931 pJ/byte"] in rows, "1 J for 1 GiB at 30 GB/s"
+    assert "Energy" not in report("machine", Machine().write(tmp_path / "b.jsonl")), "nothing counts it here"
+
+
 def test_nothing_is_concluded_from_rows_in_doubt(tmp_path: Path, report: Report) -> None:
     machine = Machine(said={"read": NOISY, "arithmetic/impl:vector/dtype:bf16": NOISY, "send_recv": NOISY})
     passport = _passport(tmp_path / "a.jsonl", machine)

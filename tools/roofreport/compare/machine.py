@@ -101,8 +101,17 @@ class Row:
             return self.each
         if self.family in LINKS:  # what ranks send is no traffic of memory
             return self.size / self.case.seconds
-        work = self.case.flops if self.family in (ARITHMETIC, PRODUCT) else self.case.bytes
-        return work / self.case.seconds
+        return self.work / self.case.seconds
+
+    @property
+    def work(self) -> float:
+        """FLOPs of arithmetic, bytes of traffic."""
+        return self.case.flops if self.family in (ARITHMETIC, PRODUCT) else self.case.bytes
+
+    @property
+    def joules(self) -> float:
+        """Of a step; 0 where nothing counts them."""
+        return self.case.counters.get("energy_j", 0.0)
 
 
 @dataclass(frozen=True)
@@ -297,6 +306,25 @@ class Passport:
         return found
 
     @cached_property
+    def energies(self) -> list[tuple[str, Row]]:
+        """By name the rows with a reading of energy: bare loops and the best product of each type by all threads, and the
+        largest size of each kind of traffic within each level of memory.
+        """
+        known = [row for row in self.rows if row.joules > 0 and row.work > 0]
+        whole = [row for row in known if row.threads == self.threads]
+        found = [(_loop(row), row) for row in whole if row.family == ARITHMETIC and row.is_bare]
+        products = _by_dtype([row for row in whole if row.family == PRODUCT])
+        found += [(f"{PRODUCT} {dtype}", max(rows, key=lambda row: row.rate)) for dtype, rows in products.items()]
+        traffic = sorted((row for row in known if row.curve in TRAFFIC), key=lambda row: row.size)
+        for memory in self.memory:
+            of_threads = [row for row in traffic if row.threads == memory.threads and not row.is_cold]
+            for name, level in zip(self.level_names(memory), memory.levels, strict=True):
+                largest = {row.curve: row for row in of_threads if level.smallest <= row.size <= level.largest}
+                threads = units.counted(memory.threads, "thread")
+                found += [(f"{curve}, {name}, {threads}", row) for curve, row in largest.items()]
+        return found
+
+    @cached_property
     def speeds(self) -> list[Speeds]:
         """Of each kind of traffic in sizes beyond caches, over all its rows: a journal has their samples."""
         groups: dict[str, list[Row]] = {}
@@ -392,6 +420,10 @@ def _number(text: str | None) -> float:
     except ValueError:
         return 0.0
     return value if 0 < value < 1e30 else 0.0
+
+
+def _loop(row: Row) -> str:
+    return f"{row.axes.get('impl', '')} {row.axes.get(case_name.DTYPE, '')}".strip()
 
 
 def _by_dtype(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -44,7 +44,7 @@ _FACTS = (
     *("cpu_governor", "turbo", "cpu_quota", "clock_source", "allocator", "torch_version", "onednn_version"),
     *("roofbench_version", "roofbench_revision", "started", "command_line"),
 )
-_QUIET = ("other_load", "memory_speed", "waiting_threads", "roofs")
+_QUIET = ("gpu_idle_watts", "other_load", "memory_speed", "waiting_threads", "roofs")
 
 
 @dataclass(frozen=True)
@@ -237,6 +237,22 @@ def _loops_table(passport: Passport) -> Table:
         ("note", lambda row: _in_doubt(row.doubt)),
     ]
     return table(rows, columns).without_empty_columns()
+
+
+def _energy_table(passport: Passport) -> Table:
+    def picojoules(named: tuple[str, Row]) -> Cell:
+        _, row = named
+        unit = "FLOP" if row.family in (ARITHMETIC, PRODUCT) else "byte"
+        return figure(1e12 * row.joules / row.work, lambda value: f"{units.digits(value)} pJ/{unit}")
+
+    columns: list[Column[tuple[str, Row]]] = [
+        ("work", lambda named: words(named[0])),
+        ("power", lambda named: figure(named[1].joules / named[1].case.seconds, lambda watts: f"{watts:.3g} W")),
+        ("energy", picojoules),
+        ("note", lambda named: _in_doubt(named[1].doubt)),
+    ]
+    legend = "of the GPU, or of all packages of the processors with whatever else runs on them"
+    return table(passport.energies, columns, [legend]).without_empty_columns()
 
 
 def _loop_name(row: Row) -> str:
@@ -439,6 +455,7 @@ def parts(passport: Passport) -> list[Part]:
         ),
         Part("By threads", [_scaling_table(passport.scalings)], charts=scaling),
         Part("Arithmetic", [_loops_table(passport)]),
+        Part("Energy", [_energy_table(passport)]),
         Part("The best library product against the bare loop", [_products_table(passport)]),
         Part("Floors: what a step cannot go below", [_ceilings_table(floors)]),
         Part("Links between ranks", [_links_table(passport.links)]),
