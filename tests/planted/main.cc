@@ -190,4 +190,4 @@ const Registration kPlantedRanks =
 }  // namespace
 }  // namespace roofbench
 
-int main(int argc, char** argv) { return roofbench::Main(argc, argv); }
+int main(int argc, char** argv) { roofbench::Leave(roofbench::Main(argc, argv)); }
