@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Precompiled headers of the large packages: LibTorch's headers take three seconds per file. They contain only external
-# headers, so our changes do not rebuild them; header_check compiles our headers without them.
+# Precompiled headers of the large packages: LibTorch's headers take three seconds per file, those of JSON two. They
+# contain only external headers, so our changes do not rebuild them; header_check compiles our headers without them.
 
 # roofbench_precompiled(<name> LINKS <target>… HEADERS <header>…): a shared precompiled header.
 function(roofbench_precompiled name)
@@ -23,6 +23,7 @@ function(roofbench_use_precompiled target name)
 endfunction()
 
 set(_torch_headers
+    <ATen/Parallel.h>
     <ATen/TensorOperators.h>
     <ATen/core/Tensor.h>
     <ATen/core/grad_mode.h>
@@ -33,19 +34,30 @@ set(_torch_headers
     <absl/status/statusor.h>
     <absl/strings/str_cat.h>
     <absl/strings/str_format.h>
+    <absl/strings/str_join.h>
+    <absl/strings/str_split.h>
+    <algorithm>
+    <array>
+    <chrono>
+    <cmath>
     <functional>
     <map>
     <memory>
+    <nlohmann/json.hpp>
     <optional>
+    <set>
+    <span>
+    <sstream>
     <string>
+    <thread>
     <vector>)
 roofbench_precompiled(
   roofbench_precompiled_torch
-  LINKS roofbench::torch OpenMP::OpenMP_CXX absl::statusor absl::str_format
+  LINKS roofbench::torch OpenMP::OpenMP_CXX absl::statusor absl::str_format nlohmann_json::nlohmann_json
   HEADERS ${_torch_headers})
 if(ROOFBENCH_TESTS)
   roofbench_precompiled(
     roofbench_precompiled_tests
-    LINKS roofbench::torch OpenMP::OpenMP_CXX absl::statusor absl::str_format GTest::gmock
+    LINKS roofbench::torch OpenMP::OpenMP_CXX absl::statusor absl::str_format nlohmann_json::nlohmann_json GTest::gmock
     HEADERS ${_torch_headers} <gmock/gmock.h> <gtest/gtest.h>)
 endif()

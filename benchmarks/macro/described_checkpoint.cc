@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --describe_checkpoint: what a model would need and how fast it could be here, before anything of it is loaded.
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -5,9 +5,6 @@
 // linearly with it; for the width, between d (weights read once) and d² (arithmetic). Small points are bound by
 // overhead.
 
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/generated/variable_factories.h>
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>

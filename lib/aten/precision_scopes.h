@@ -3,7 +3,8 @@
 #pragma once
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 
 namespace roofbench {
 
@@ -29,22 +30,12 @@ class Fp32Scope {
 // LibTorch's automatic mixed precision: products on the device run in bf16 if `on`; otherwise nothing changes.
 class Autocast {
  public:
-  Autocast(bool on, at::DeviceType device) : on_(on), device_(device) {
-    if (!on_) return;
-    before_ = at::autocast::is_autocast_enabled(device);
-    dtype_before_ = at::autocast::get_autocast_dtype(device);
-    at::autocast::set_autocast_enabled(device, true);
-    at::autocast::set_autocast_dtype(device, at::kBFloat16);  // CUDA's default is fp16
-  }
+  Autocast(bool on, at::DeviceType device);
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
-  ~Autocast() {
-    if (!on_) return;
-    // The cache holds casts of this step's weights, which the next step has changed.
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, before_);
-    at::autocast::set_autocast_dtype(device_, dtype_before_);
-  }
+  ~Autocast();
+
+  static bool IsOn(at::DeviceType device);
 
  private:
   const bool on_;

@@ -2,6 +2,7 @@
 #include "lib/base/axes.h"
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 

@@ -2,7 +2,7 @@
 // The axes of a case with their values, as results spell them.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>

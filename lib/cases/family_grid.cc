@@ -2,6 +2,7 @@
 #include "lib/cases/family_grid.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,7 @@
 // The table of counters. The names never change, because dashboards and scripts read them.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>

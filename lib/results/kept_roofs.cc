@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -2,7 +2,7 @@
 // The work of published models, for readers that hold it against the roofs of a machine.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace roofbench {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/suite/family.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace roofbench {
 

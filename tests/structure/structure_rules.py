@@ -69,7 +69,7 @@ PACKAGES = [
     Package("Gloo", re.compile(r"gloo/"), {"ranks"}),
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), ABOVE_ATEN),
     Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base", "cases", "results"}),
-    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "cases", "results"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base", "cases", "python", "results"}),
     Package("nanobind", re.compile(r"nanobind/"), {"python"}),
     Package("Highway", re.compile(r"hwy/"), {"kernels"}),
     Package("NVTX", re.compile(r"nvtx3/"), {"observe"}),

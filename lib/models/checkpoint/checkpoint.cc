@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>

@@ -12,7 +12,7 @@
 #include "lib/models/checkpoint/checkpoint.h"
 #include "lib/workload/models/decoder.h"
 #include "lib/workload/roofline.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace roofbench::models {
 

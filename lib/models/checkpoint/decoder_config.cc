@@ -6,6 +6,7 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

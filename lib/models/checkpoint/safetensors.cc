@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <optional>

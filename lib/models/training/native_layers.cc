@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/training/transformer_model.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
@@ -17,6 +16,7 @@
 #include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
 #include "lib/aten/measured_choice.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/aten/products.h"
 #include "lib/kernels/operators/attention/attention.h"
 #include "lib/kernels/operators/attention/attention_gradient.h"
@@ -191,9 +191,7 @@ at::Tensor NativeAttention(const at::Tensor& q, const at::Tensor& k, const at::T
 }
 
 // The type of products with parameters of type `storage`.
-at::ScalarType ProductType(at::ScalarType storage) {
-  return at::autocast::is_autocast_enabled(at::kCPU) ? at::kBFloat16 : storage;
-}
+at::ScalarType ProductType(at::ScalarType storage) { return Autocast::IsOn(at::kCPU) ? at::kBFloat16 : storage; }
 
 // x[m,k] · weight[n,k]ᵀ (+ bias[n]). at::mm uses oneDNN only in bf16; its library for fp32 is half as fast on some
 // processors.

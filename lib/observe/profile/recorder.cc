@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <chrono>

@@ -2,6 +2,7 @@
 #include "lib/observe/profile/report.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <variant>

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "lib/models/decoding/decoder_weights.h"
 #include "lib/models/decoding/kv_cache.h"

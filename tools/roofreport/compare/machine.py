@@ -307,8 +307,8 @@ class Passport:
 
     @cached_property
     def energies(self) -> list[tuple[str, Row]]:
-        """By name the rows with a reading of energy: bare loops and the best product of each type by all threads, and the
-        largest size of each kind of traffic within each level of memory.
+        """By name the rows with a reading of energy: bare loops and the best product of each type by all threads, and
+        the largest size of each kind of traffic within each level of memory.
         """
         known = [row for row in self.rows if row.joules > 0 and row.work > 0]
         whole = [row for row in known if row.threads == self.threads]
