@@ -103,6 +103,16 @@ def test_failed_vanished_ambiguous_and_new_cases(store: Path, report: Report) ->
     assert _found(store) == {MATMUL: "vanished", GEMV: "vanished", COPY: "ambiguous", "x/n:1": "vanished"}
 
 
+def test_a_night_of_doubtful_rows_alone_says_that_none_was_judged(store: Path, report: Report) -> None:
+    def tonight(*clean: str) -> histories.Rows:
+        return lambda *_: [builders.row(name, 9.0, noisy=float(name not in clean)) for name in (MATMUL, GEMV, COPY)]
+
+    histories.add(store, [NIGHTS], tonight())
+    assert "note: none of 3 cases was judged: all rows are in doubt; measure in a quieter hour" in _gate(report, store)
+    histories.add(store, [NIGHTS + 1], tonight(COPY))
+    assert "none of" not in _gate(report, store)
+
+
 @pytest.mark.parametrize(
     ("said", "doubt"),
     [

@@ -145,14 +145,12 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
             stored_verdicts.add(store, group.tonight[0].started, [*found, *answer.dismissed])
         except UnusableInputError as error:
             notes.append(f"the site does not show what the second run said: {error}")
-    return Report(
-        found,
-        answer.dismissed,
-        [group.series[place].case for place in group.judged if group.of(place, last)],
-        group.tonight,
-        metric,
-        [*notes, *nightly_runs.began(store, group)],
-    )
+    cases = [group.series[place].case for place in group.judged if group.of(place, last)]
+    notes += nightly_runs.began(store, group)
+    if cases and {one.series.case for one in found if one.kind == "ambiguous"} >= set(cases):
+        none = f"none of {units.counted(len(cases), 'case')} was judged: all rows are in doubt"
+        notes.append(f"{none}; measure in a quieter hour, or with --wait_quiet=600")
+    return Report(found, answer.dismissed, cases, group.tonight, metric, notes)
 
 
 def _gate(args: argparse.Namespace) -> int:
