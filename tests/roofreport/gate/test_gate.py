@@ -104,13 +104,19 @@ def test_failed_vanished_ambiguous_and_new_cases(store: Path, report: Report) ->
 
 
 def test_a_night_of_doubtful_rows_alone_says_that_none_was_judged(store: Path, report: Report) -> None:
+    markdown = store.parent / "gate.md"
+
     def tonight(*clean: str) -> histories.Rows:
         return lambda *_: [builders.row(name, 9.0, noisy=float(name not in clean)) for name in (MATMUL, GEMV, COPY)]
 
     histories.add(store, [NIGHTS], tonight())
     assert "note: none of 3 cases was judged: all rows are in doubt; measure in a quieter hour" in _gate(report, store)
+    report("gate", f"--store={store}", f"--markdown={markdown}")
+    assert markdown.read_text().startswith("### Gate: nothing was judged\n")
     histories.add(store, [NIGHTS + 1], tonight(COPY))
     assert "none of" not in _gate(report, store)
+    report("gate", f"--store={store}", f"--markdown={markdown}")
+    assert markdown.read_text().startswith("### Gate: nothing got worse\n")
 
 
 @pytest.mark.parametrize(

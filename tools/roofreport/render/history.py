@@ -92,7 +92,20 @@ class Report:
     cases: Sequence[str]  # names of the judged cases
     runs: Sequence[Run]  # of the nightly run
     metric: Metric
-    notes: Sequence[str] = ()
+    remarks: Sequence[str] = ()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """No case was judged."""
+        doubtful = {finding.series.case for finding in self.found if finding.kind == "ambiguous"}
+        return bool(self.cases) and doubtful >= set(self.cases)
+
+    @property
+    def notes(self) -> list[str]:
+        if not self.is_in_doubt:
+            return [*self.remarks]
+        none = f"none of {units.counted(len(self.cases), 'case')} was judged: all rows are in doubt"
+        return [*self.remarks, f"{none}; measure in a quieter hour, or with --wait_quiet=600"]
 
     @property
     def alarms(self) -> list[Finding]:
@@ -156,7 +169,9 @@ def gate_text(report: Report) -> str:
 
 def gate_markdown(reports: Sequence[Report]) -> str:
     worse = any(report.alarms for report in reports)
-    text = f"### Gate: {'something' if worse else 'nothing'} got worse\n"
+    in_doubt = all(report.is_in_doubt for report in reports)
+    what = "something got worse" if worse else "nothing was judged" if in_doubt else "nothing got worse"
+    text = f"### Gate: {what}\n"
     for report in reports:
         found = gate_table(report)
         lines = [summary(report), _night(report), *(f"note: {shortened(note, 500)}" for note in report.notes)]

@@ -147,9 +147,6 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
             notes.append(f"the site does not show what the second run said: {error}")
     cases = [group.series[place].case for place in group.judged if group.of(place, last)]
     notes += nightly_runs.began(store, group)
-    if cases and {one.series.case for one in found if one.kind == "ambiguous"} >= set(cases):
-        none = f"none of {units.counted(len(cases), 'case')} was judged: all rows are in doubt"
-        notes.append(f"{none}; measure in a quieter hour, or with --wait_quiet=600")
     return Report(found, answer.dismissed, cases, group.tonight, metric, notes)
 
 
