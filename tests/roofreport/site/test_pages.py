@@ -149,6 +149,20 @@ def _steer(page: Page, name: str) -> None:
     page.get_by_role("columnheader", name="case").get_by_role("button").click()
 
 
+def test_figures_in_doubt_are_not_called_the_same(chromium: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "history.db"
+    with open_store(str(store), create=True) as opened:
+        for night in (1, 2):
+            line = builders.line(sites.STEADY, 10.0)
+            line["counters"] |= {"noisy": 1}
+            path = tmp_path / f"{night}.jsonl"
+            path.write_text(builders.journal_text(builders.header(started=f"2026-01-0{night}T00:00:00+00:00"), line))
+            opened.add_file(path)
+    with sites.visit(chromium) as visit:
+        page = visit.open(sites.build(tmp_path, store).url("compare"))
+        expect(page.locator("#count")).to_have_text("▲ 0 worse, ▼ 0 better, · 0 the same, ≈ 1 ambiguous")
+
+
 @pytest.mark.parametrize("name", sites.PAGES)
 def test_an_address_leads_back_to_its_view(visit: sites.Visit, plain: sites.Site, chromium: Browser, name: str) -> None:
     page = visit.open(_address(visit, plain, name))
@@ -245,6 +259,7 @@ def test_compares_any_two_machines(visit: sites.Visit, plain: sites.Site) -> Non
     row = page.locator("#cases tbody tr", has_text=sites.SLOWER)
     # The other machine has two nights, which give no fence.
     expect(row).to_contain_text("too young")
+    expect(page.locator("#count")).to_have_text(re.compile(r"· 0 the same, … \d+ too young"))
     change = row.locator('[data-label="change"]')
     expect(change).to_have_text(re.compile(r"\+\d"))
     page.get_by_role("button", name="Swap").click()

@@ -42,8 +42,8 @@
     // The pace of a night is unknown where its processes measured no roof; another machine has its own.
     const paced = same && before.paced && after.paced ? after.paced / before.paced - 1 : change;
     const doubt = before.doubt || after.doubt;
-    if (doubt) return { group: "steady", word: `≈ ambiguous: ${doubt}`, change, width: NaN };
-    if (before.width === null || after.width === null) return { group: "steady", word: "… too young", change, width: NaN };
+    if (doubt) return { group: "doubtful", word: `≈ ambiguous: ${doubt}`, change, width: NaN };
+    if (before.width === null || after.width === null) return { group: "young", word: "… too young", change, width: NaN };
     const width = Math.max(before.width, after.width);
     const said = Math.abs(paced - change) < 0.01 ? "" : `, ${units.change(paced)} at one pace`;
     const [group, word] = !better || Math.abs(Math.log1p(paced)) <= width ? ["steady", "· same"]
@@ -72,12 +72,14 @@
 
   const filter = () => {
     const fits = table.matcher(box.value);
-    const counts = { worse: 0, better: 0, steady: 0 };
+    const counts = { worse: 0, better: 0, steady: 0, doubtful: 0, young: 0 };
     for (const one of element.tBodies[0].rows) {
       one.hidden = !fits(one.dataset.text);
       if (!one.hidden && one.dataset.group) counts[one.dataset.group] += 1;
     }
-    dom.fill("count", `▲ ${counts.worse} worse, ▼ ${counts.better} better, · ${counts.steady} the same`);
+    const unjudged = [["≈", "doubtful", "ambiguous"], ["…", "young", "too young"]]
+      .filter(([, group]) => counts[group]).map(([mark, group, word]) => `, ${mark} ${counts[group]} ${word}`).join("");
+    dom.fill("count", `▲ ${counts.worse} worse, ▼ ${counts.better} better, · ${counts.steady} the same${unjudged}`);
     table.families(dom.find("families"), [...element.tBodies[0].rows].filter((one) => !one.hidden));
   };
 
