@@ -22,17 +22,23 @@ OverwrittenElement::OverwrittenElement(const Case& built, std::mt19937_64& rando
   if (results.empty()) return;
   tensor_ = static_cast<std::size_t>(Below(std::ssize(results), random));
   const at::Tensor& result = results[tensor_];
-  if (!result.is_cpu() || !result.has_storage() || result.numel() == 0 || result.element_size() > kMostBytes) return;
+  // A small integer may be what another step leaves.
+  constexpr int64_t kFewestBytesOfInteger = 4;
+  const int64_t fewest = result.is_floating_point() ? 1 : kFewestBytesOfInteger;
   bytes_ = result.element_size();
+  if (!result.is_cpu() || !result.has_storage() || result.numel() == 0 || bytes_ < fewest || bytes_ > kMostBytes)
+    return;
   for (int64_t dim = 0; dim < result.dim(); ++dim) place_ += Below(result.size(dim), random) * result.stride(dim);
   place_ *= bytes_;
   storage_ = result.storage().getWeakStorageImpl();
   element_ = FirstOf(result) + place_;
+  const auto wrong = [&](std::byte right) { return result.is_floating_point() ? std::byte{0xff} : ~right; };  // NaN
+  std::transform(element_, element_ + bytes_, left_.begin(), wrong);
 }
 
 void OverwrittenElement::Overwrite() {
   if (!storage_ || storage_->expired()) return;
-  for (int64_t i = 0; i < bytes_; ++i) left_.at(static_cast<std::size_t>(i)) = element_[i] = ~element_[i];
+  std::copy_n(left_.begin(), bytes_, element_);
   is_overwritten_ = true;
 }
 

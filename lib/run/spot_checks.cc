@@ -288,12 +288,12 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds, double step_sec
   const double in_a_row = kShareInARow * most / kSingleSteps / step_seconds;
   timing::Exchanges exchanges(PiecesOf(first_));
   for (int step = 1; step <= kSingleSteps; ++step) {
+    OverwrittenElement element(first_, random_);
     // A step that looks whether its result was overwritten cannot rely on that.
     Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
     const int64_t steps = in_a_row < 2 ? 1 : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
-    OverwrittenElement element(first_, random_);
     if (steps > 1) exchanges.Begin(steps);
     for (int64_t i = 1; i <= steps; ++i) {
       if (i > 1) exchanges.Next();

@@ -135,7 +135,8 @@ TEST_F(JournalTest, CasesInDoubtRunAgainWhereThatIsAskedFor) {
   ASSERT_THAT(recorded->outcomes, SizeIs(2));
   EXPECT_EQ(recorded->outcomes[0].name, "a");
   EXPECT_EQ(recorded->outcomes[1].name, "d");
-  EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("3 measured cases"), HasSubstr("after 2 finished cases")));
+  EXPECT_THAT(recorded->notes,
+              testing::ElementsAre(HasSubstr("3 measured cases"), HasSubstr("after 2 finished cases")));
   EXPECT_EQ(ReadText(path_ + ".previous"), before) << "what was measured is kept";
   ASSERT_TRUE(journal.Append(Measured("b")).ok());
   ASSERT_TRUE(journal.Append(Measured("c")).ok());

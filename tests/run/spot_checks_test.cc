@@ -2,6 +2,7 @@
 #include "lib/run/spot_checks.h"
 
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -378,6 +379,34 @@ TEST(SampledRows, AreOthersWhereAStepIsChecked) {
   });
   ASSERT_EQ(known.verdict, Verdict::kFailed);
   EXPECT_THAT(known.reason, HasSubstr(kWrong));
+}
+
+// Integers are made wrong by their complement, and an element of a result that is wrong already would be right again.
+TEST(OverwrittenIntegers, AccuseNoHonestStep) {
+  constexpr int64_t kPattern = 0x0123456789abcdef;
+  FakeDevice device;
+  device.roof_rate = 1e18;
+  const Family family = FamilyOf<Operands>("fill", "y = a pattern")
+                            .Size("n")
+                            .Work([](const Point&) { return workload::WriteStream{8.0 * kCols}.Cost(); })
+                            .Operands([](const Point&, Inputs& in) {
+                              return Operands{in.Empty({1}, at::kFloat), in.Empty({kCols}, at::kLong)};
+                            })
+                            .Changing([](const Operands&) { return std::vector<at::Tensor>(); })
+                            .Impl("planted",
+                                  [&device](Operands& o) {
+                                    o.y.fill_(kPattern);
+                                    device.fake_clock.Advance(kHonestSeconds);
+                                  })
+                            .Reference([](const Operands& o) { return at::full_like(o.y, kPattern); })
+                            .Points(Suite::kQuick, {{"n", {1}}})
+                            .Finish();
+  RunOptions options;
+  options.reference = "a100-sxm4-40gb";
+  for (int run = 0; run < 30; ++run) {
+    const Outcome outcome = Session(options, device, {PlannedOf(family, {{"cache", kWarm}})}, nullptr).Run(0);
+    ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  }
 }
 
 // Rows that a case of `rows` has had references of, and its whole references, by the checks of single steps.
