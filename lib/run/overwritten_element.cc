@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "lib/suite/check.h"
+#include "lib/timing/exchanges.h"
 
 namespace roofbench {
 namespace {
 
-int64_t Below(int64_t count, std::mt19937_64& random) {
-  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
-}
+using timing::Below;
 
 std::byte* FirstOf(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
 

@@ -19,6 +19,8 @@
 namespace roofbench {
 namespace {
 
+using timing::Below;
+
 // Of a row of the changing operands, in two pieces: enough for the sum of a long row to change by more than rounding.
 // Less of large operands, whose exchange takes as long as a step.
 constexpr int64_t kExchanged = 8;
@@ -78,10 +80,6 @@ absl::Status Advised(const absl::Status& status) {
   return absl::DataLossError(absl::StrCat("after it was right at first: ", status.message(), kAdvice));
 }
 
-int64_t Below(int64_t count, std::mt19937_64& random) {
-  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
-}
-
 // Exchanges two pieces of each row.
 void Exchange(const at::Tensor& rows, int64_t length, std::mt19937_64& random) {
   const timing::Places places = timing::DrawPlaces(rows.size(-1), length, random);
@@ -133,9 +131,7 @@ std::vector<timing::Exchanges::Operand> PiecesOf(const Case& one) {
   const std::vector<at::Tensor> results = WholeResult(one);
   std::vector<timing::Exchanges::Operand> pieces;
   for (const at::Tensor& tensor : one.changing()) {
-    const bool is_result = std::any_of(results.begin(), results.end(),
-                                       [&](const at::Tensor& result) { return result.is_alias_of(tensor); });
-    if (is_result || !tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() < 2) continue;
+    if (SharesMemory(tensor, results) || !tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() < 2) continue;
     pieces.push_back({static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.element_size(), tensor.numel()});
   }
   return pieces;
@@ -187,12 +183,15 @@ void SpotChecks::LookAndChange(const timing::Samples& samples) {
   status_.Update(left_.CheckUnchanged());
   status_.Update(Advised(std::exchange(watched_, {}).Check()));
   if (element_) status_.Update(Advised(element_->Check()));
+  element_.reset();
+  overwrite_at_ = kNever;
+  const int64_t steps = std::exchange(steps_, 0);
   const Case* const next = next_();
   if (!status_.ok() || next == nullptr) return;
   const double most = std::max(kMostLookSeconds, kLookShare * SampledSeconds(samples));
   if (look_seconds_ <= most) {
     element_.emplace(*next, random_);
-    overwrite_at_ = 1 + Below(std::max<int64_t>(1, std::exchange(steps_, 0)), random_);
+    overwrite_at_ = 1 + Below(std::max<int64_t>(1, steps), random_);
   }
   if (chunks_++ < next_look_) return;
   next_look_ = chunks_ + Below(chunks_ + 1, random_);

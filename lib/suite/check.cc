@@ -278,11 +278,12 @@ absl::Status OperandSample::CheckUnchanged() const {
   return absl::OkStatus();
 }
 
+bool SharesMemory(const at::Tensor& tensor, const std::vector<at::Tensor>& others) {
+  return std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) { return other.is_alias_of(tensor); });
+}
+
 void OperandSample::Leave(const std::vector<at::Tensor>& others) {
-  std::erase_if(elements_, [&](const Elements& one) {
-    return std::any_of(others.begin(), others.end(),
-                       [&](const at::Tensor& other) { return other.is_alias_of(one.operand); });
-  });
+  std::erase_if(elements_, [&](const Elements& one) { return SharesMemory(one.operand, others); });
 }
 
 namespace {

@@ -37,6 +37,9 @@ struct Tamper {
 // Compares each result of the case with its reference, then the whole result with its sums. Call it after one step.
 absl::Status CheckCase(const Case& built, const Tamper& tamper = {});
 
+// Whether the tensor lies, in part or whole, in the memory of one of the others.
+bool SharesMemory(const at::Tensor& tensor, const std::vector<at::Tensor>& others);
+
 // Some elements of operands at one moment, to see whether steps change what they should only read: the reference is
 // computed afterwards, from what they have left.
 class OperandSample {

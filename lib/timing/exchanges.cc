@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace roofbench::timing {
-namespace {
-
-int64_t Below(int64_t count, std::mt19937_64& random) {
-  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
-}
-
-}  // namespace
-
 Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random) {
   const int64_t one = Below(count - 2 * length + 1, random);
   return {one, one + length + Below(count - one - 2 * length + 1, random)};

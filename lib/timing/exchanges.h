@@ -15,6 +15,11 @@
 
 namespace roofbench::timing {
 
+// A number from 0 to below `count`.
+inline int64_t Below(int64_t count, std::mt19937_64& random) {
+  return std::uniform_int_distribution<int64_t>(0, count - 1)(random);
+}
+
 // Where two pieces of that length begin among `count` elements, which are at least twice as many.
 struct Places {
   int64_t one = 0;

@@ -55,7 +55,7 @@ def test_a_file_that_cannot_grow_keeps_whole_lines(program: Path, run: Run, tmp_
     assert 0 < len(kept) < 80
     resumed = run(*flags, "--resume", f"--benchmark_out={out}")
     assert resumed.returncode == 0, resumed.stderr
-    assert f"continuing after {len(kept)} finished case" in resumed.stderr
+    assert f"continuing after {len(kept)} finished case{'' if len(kept) == 1 else 's'} of " in resumed.stderr
     assert len(journal.read_text().splitlines()) == 81
 
 

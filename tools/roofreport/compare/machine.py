@@ -95,6 +95,11 @@ class Row:
         return self.unusual.keys() <= _LOOP
 
     @property
+    def loop(self) -> str:
+        """Of arithmetic: vector fp32."""
+        return f"{self.axes.get('impl', '')} {self.axes.get(case_name.DTYPE, '')}".strip()
+
+    @property
     def rate(self) -> float:
         """Bytes, or FLOPs, per second; of a latency and a floor, seconds of each."""
         if self.family in (LATENCY, *FLOORS):
@@ -312,7 +317,7 @@ class Passport:
         """
         known = [row for row in self.rows if row.joules > 0 and row.work > 0]
         whole = [row for row in known if row.threads == self.threads]
-        found = [(_loop(row), row) for row in whole if row.family == ARITHMETIC and row.is_bare]
+        found = [(row.loop, row) for row in whole if row.family == ARITHMETIC and row.is_bare]
         products = _by_dtype([row for row in whole if row.family == PRODUCT])
         found += [(f"{PRODUCT} {dtype}", max(rows, key=lambda row: row.rate)) for dtype, rows in products.items()]
         traffic = sorted((row for row in known if row.curve in TRAFFIC), key=lambda row: row.size)
@@ -420,10 +425,6 @@ def _number(text: str | None) -> float:
     except ValueError:
         return 0.0
     return value if 0 < value < 1e30 else 0.0
-
-
-def _loop(row: Row) -> str:
-    return f"{row.axes.get('impl', '')} {row.axes.get(case_name.DTYPE, '')}".strip()
 
 
 def _by_dtype(rows: Sequence[Row]) -> dict[str, list[Row]]:

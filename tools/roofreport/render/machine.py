@@ -257,7 +257,7 @@ def _energy_table(passport: Passport) -> Table:
 
 def _loop_name(row: Row) -> str:
     varied = (f"{axis} {value}" for axis, value in row.unusual.items() if axis not in ("impl", "dtype", "threads"))
-    return ", ".join([f"{row.axes.get('impl', '')} {row.axes.get('dtype', '')}".strip(), *varied])
+    return ", ".join([row.loop, *varied])
 
 
 def _products_table(passport: Passport) -> Table:
