@@ -1,12 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-# roofbench_layer(<name> [PRECOMPILED] [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name>, with subfolders,
-# as the static library roofbench::<name>, which is installed with its headers. DEPENDS is visible to its users, PRIVATE
-# is not. PRECOMPILED is for layers with many files that include LibTorch and OpenMP. *_cuda.cc and *.cu files belong to
-# the CUDA part (cmake/cuda.cmake). A layer without a .cc file is an INTERFACE library.
+# roofbench_join(<variable> <name>): replaces the list of sources by files that include up to eight of them each. The
+# paths inside are relative, so that a compiler cache serves every checkout (CMake's UNITY_BUILD writes absolute ones).
+function(roofbench_join variable name)
+  set(join_files "")
+  list(LENGTH ${variable} left)
+  while(left GREATER 0)
+    set(includes "")
+    list(LENGTH join_files number)
+    foreach(i RANGE 1 8)
+      list(POP_FRONT ${variable} source)
+      if(source)
+        file(RELATIVE_PATH source "${PROJECT_SOURCE_DIR}" "${source}")
+        string(APPEND includes "#include \"${source}\"\n")
+      endif()
+    endforeach()
+    set(file "${PROJECT_BINARY_DIR}/generated/joined/${name}_${number}.cc")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "${includes}")
+    list(APPEND join_files "${file}")
+    list(LENGTH ${variable} left)
+  endwhile()
+  set(${variable} ${join_files} PARENT_SCOPE)
+endfunction()
+
+# roofbench_layer(<name> [PRECOMPILED] [JOINED] [ALONE <file>…] [DEPENDS <target>…] [PRIVATE <target>…]): the folder
+# lib/<name>, with subfolders, as the static library roofbench::<name>, which is installed with its headers. DEPENDS is
+# visible to its users, PRIVATE is not. PRECOMPILED is for layers with many files that include LibTorch and OpenMP.
+# JOINED, for layers whose headers take longer than their code, is subject to ROOFBENCH_JOIN, except for the files ALONE.
+# *_cuda.cc and *.cu files belong to the CUDA part (cmake/cuda.cmake). A layer without a .cc file is an INTERFACE library.
 function(roofbench_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PRECOMPILED" "" "DEPENDS;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PRECOMPILED;JOINED" "" "ALONE;DEPENDS;PRIVATE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/${name}/*.cc")
   list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$")
+  if(arg_JOINED AND ROOFBENCH_JOIN)
+    list(TRANSFORM arg_ALONE PREPEND "${PROJECT_SOURCE_DIR}/lib/${name}/")
+    list(REMOVE_ITEM sources ${arg_ALONE})
+    roofbench_join(sources lib_${name})
+    list(APPEND sources ${arg_ALONE})
+  endif()
   if(sources)
     add_library(roofbench_${name} STATIC ${sources})
     # Users of the layer do not inherit our warnings.

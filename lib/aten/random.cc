@@ -29,22 +29,27 @@ constexpr int64_t kBlock = 1 << 16;  // elements that share a generator
 constexpr int kClassBits = 12;
 constexpr int kClasses = 1 << kClassBits;
 
-const std::array<double, kClasses>& Normal() {
-  static const auto* table = [] {
-    auto* made = new std::array<double, kClasses>();
-    // The inverse of the distribution by bisection, computed once and without another library.
-    for (int i = 0; i < kClasses; ++i) {
-      const double wanted = (i + 0.5) / kClasses;
-      double low = -6;
-      double high = 6;
-      for (int step = 0; step < 50; ++step) {
-        const double middle = (low + high) / 2;
-        (0.5 * std::erfc(-middle / std::sqrt(2.0)) < wanted ? low : high) = middle;
-      }
-      (*made)[static_cast<std::size_t>(i)] = low;
+using Classes = std::array<double, kClasses>;
+
+// The inverse of the distribution by bisection, without another library. Not a lambda: GCC would take eight seconds of
+// each build to try whether it is a constant.
+Classes InverseNormal() {
+  Classes made;
+  for (int i = 0; i < kClasses; ++i) {
+    const double wanted = (i + 0.5) / kClasses;
+    double low = -6;
+    double high = 6;
+    for (int step = 0; step < 50; ++step) {
+      const double middle = (low + high) / 2;
+      (0.5 * std::erfc(-middle / std::sqrt(2.0)) < wanted ? low : high) = middle;
     }
-    return made;
-  }();
+    made[static_cast<std::size_t>(i)] = low;
+  }
+  return made;
+}
+
+const Classes& Normal() {
+  static const auto* table = new Classes(InverseNormal());  // computed once
   return *table;
 }
 

@@ -18,16 +18,16 @@ namespace {
 
 using C10dWork = c10::intrusive_ptr<c10d::Work>;
 
-constexpr int kTag = 0;
+constexpr int kDeviceTag = 0;
 
 // NCCL returns no work for what it has put on the current stream. Others let that stream wait for their own.
 void WaitOnStream(const C10dWork& work) {
   if (work != nullptr) work->wait();
 }
 
-class Begun final : public Work {
+class BegunOnDevice final : public Work {
  public:
-  Begun(const char* name, int rank, C10dWork work) : name_(name), rank_(rank), work_(std::move(work)) {}
+  BegunOnDevice(const char* name, int rank, C10dWork work) : name_(name), rank_(rank), work_(std::move(work)) {}
   void Wait() override {
     Guarded(name_, rank_, [&] { WaitOnStream(work_); });
     work_.reset();
@@ -108,12 +108,12 @@ class DeviceGroup final : public Group {
   void Send(const at::Tensor& tensor, int to) override {
     if (tensor.is_cpu()) return host_->Send(tensor, to);
     std::vector<at::Tensor> tensors = {tensor};
-    Run("send", [&] { return backend_->send(tensors, to, kTag); });
+    Run("send", [&] { return backend_->send(tensors, to, kDeviceTag); });
   }
   void Receive(at::Tensor& tensor, int from) override {
     if (tensor.is_cpu()) return host_->Receive(tensor, from);
     std::vector<at::Tensor> tensors = {tensor};
-    Run("receive", [&] { return backend_->recv(tensors, from, kTag); });
+    Run("receive", [&] { return backend_->recv(tensors, from, kDeviceTag); });
   }
   // As one operation: after each other on one stream, both ranks would wait for the other to begin.
   void SendReceive(const at::Tensor& sent, int to, at::Tensor& received, int from) override {
@@ -122,8 +122,8 @@ class DeviceGroup final : public Group {
     std::vector<at::Tensor> in = {received};
     Run("send and receive", [&] {
       backend_->startCoalescing();
-      backend_->recv(in, from, kTag);
-      backend_->send(out, to, kTag);
+      backend_->recv(in, from, kDeviceTag);
+      backend_->send(out, to, kDeviceTag);
       return backend_->endCoalescing();
     });
   }
@@ -151,7 +151,7 @@ class DeviceGroup final : public Group {
   }
   template <typename Start>
   std::unique_ptr<Work> Begin(const char* name, Start start) {
-    return std::make_unique<Begun>(name, rank(), Guarded(name, rank(), start));
+    return std::make_unique<BegunOnDevice>(name, rank(), Guarded(name, rank(), start));
   }
 
   const std::unique_ptr<Group> host_;

@@ -14,13 +14,13 @@
 namespace roofbench {
 namespace {
 
-struct Kept {
+struct Sampled {
   c10::weak_intrusive_ptr<c10::TensorImpl> sampled;
   int64_t rows = 0;
 };
 
-std::vector<Kept>& AllKept() {
-  static auto& all = *new std::vector<Kept>();
+std::vector<Sampled>& AllKept() {
+  static auto& all = *new std::vector<Sampled>();
   return all;
 }
 
@@ -32,13 +32,13 @@ at::Tensor SampleRowNumbers(int64_t rows, int64_t most, at::Generator& generator
 }
 
 void KeepSampledRows(const at::Tensor& sampled, int64_t rows) {
-  std::erase_if(AllKept(), [](const Kept& one) { return one.sampled.expired(); });
+  std::erase_if(AllKept(), [](const Sampled& one) { return one.sampled.expired(); });
   if (sampled.numel() < rows) AllKept().push_back({c10::weak_intrusive_ptr(sampled.getIntrusivePtr()), rows});
 }
 
 void DrawSampledRows(std::mt19937_64& random) {
   const at::NoGradGuard no_grad;
-  for (const Kept& one : AllKept()) {
+  for (const Sampled& one : AllKept()) {
     const auto sampled = one.sampled.lock();
     if (!sampled) continue;
     at::Tensor numbers(sampled);

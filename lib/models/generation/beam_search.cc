@@ -12,13 +12,12 @@
 #include <utility>
 
 #include "lib/models/generation/sampling.h"
+#include "lib/models/size.h"
 
 namespace roofbench::models {
 namespace {
 
 constexpr double kNever = -1e9;  // the score of an unused beam, below any sum of log probabilities
-
-std::size_t Size(int64_t count) { return static_cast<std::size_t>(count); }
 
 }  // namespace
 

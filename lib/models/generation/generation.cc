@@ -10,6 +10,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/models/size.h"
+
 namespace roofbench::models {
 namespace {
 
@@ -44,8 +46,6 @@ std::vector<TokenIds> TextsOf(const at::Tensor& prompts, const std::vector<int64
   }
   return texts;
 }
-
-std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
 }  // namespace
 

@@ -22,6 +22,7 @@
 #include "lib/models/decoding/int8_activations.h"
 #include "lib/models/decoding/kv_cache.h"
 #include "lib/models/decoding/stored_matrix.h"
+#include "lib/models/size.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -219,8 +220,6 @@ void RunItems(const TokenAttention<T>& work, kernels::Range range);
 
 extern template void RunItems(const TokenAttention<float>&, kernels::Range);
 extern template void RunItems(const TokenAttention<kernels::Bf16>&, kernels::Range);
-
-inline std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
 // The sizes of a decoder, and of its largest step.
 struct Extents : DecoderSizes {

@@ -77,7 +77,7 @@ struct FlopRow {
   double (*flops)(const Shapes&);
 };
 // Operators without a formula in the profiler. None of them calls one with a formula.
-constexpr FlopRow kFlops[] = {
+constexpr FlopRow kFlopRows[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", [](const Shapes& s) { return 2 * ScoreFlops(s, 0); }},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
      [](const Shapes& s) { return 5 * ScoreFlops(s, 1); }},  // argument 0 is the gradient
@@ -115,8 +115,8 @@ WorkKind KindOfWork(std::string_view name) {
 
 double OperatorFlops(std::string_view name, const Shapes& shapes, double known) {
   const auto* const row =
-      std::find_if(std::begin(kFlops), std::end(kFlops), [&](const FlopRow& each) { return each.name == name; });
-  return row == std::end(kFlops) ? known : row->flops(shapes);
+      std::find_if(std::begin(kFlopRows), std::end(kFlopRows), [&](const FlopRow& each) { return each.name == name; });
+  return row == std::end(kFlopRows) ? known : row->flops(shapes);
 }
 
 double OperatorInputBytes(const Shapes& shapes, const std::vector<std::string>& types) {

@@ -177,18 +177,19 @@ bool Counts(const at::RecordFunction& function) {
          std::string_view(function.name()).starts_with(kKernelPrefix);
 }
 
-std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
+std::unique_ptr<at::ObserverContext> BeginOperator(const at::RecordFunction& function) {
   if (Counts(function) && g_counted.depth++ == 0) g_counted.start = SteadyClock::now();
   return nullptr;
 }
 
-void End(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
+void EndOperator(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
   if (Counts(function) && --g_counted.depth == 0) g_counted.sum += SteadyClock::now() - g_counted.start;
 }
 
 }  // namespace
 
-OperatorClock::OperatorClock() : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(Begin, End))) {
+OperatorClock::OperatorClock()
+    : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(BeginOperator, EndOperator))) {
   g_counted = {};
 }
 

@@ -188,7 +188,7 @@ std::string Csv(const std::vector<Row>& rows) {
 }
 
 template <typename Row>
-Json List(const std::vector<Row>& rows) {
+Json JsonOf(const std::vector<Row>& rows) {
   Json list = Json::array();
   for (const Row& row : rows) {
     Json& object = list.emplace_back(Json::object());
@@ -248,10 +248,10 @@ std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) 
                         {"covered", tables.covered},
                         {"profiler_own", tables.own},
                         {"phases", phases},
-                        {"operators", List(tables.operators)},
-                        {"kernels", List(tables.kernels)},
-                        {"modules", List(tables.modules)},
-                        {"routines", List(tables.routines)}};
+                        {"operators", JsonOf(tables.operators)},
+                        {"kernels", JsonOf(tables.kernels)},
+                        {"modules", JsonOf(tables.modules)},
+                        {"routines", JsonOf(tables.routines)}};
   return profile.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
