@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a command: one line that begins with its name, and an exit status."""
+"""Errors of a command: one line that begins with its name, and an exit status. Signals that ask it to end: what it
+started is ended, too."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import reason
@@ -20,8 +23,51 @@ UNUSABLE = 2
 _LONGEST_REASON = 4000
 
 
+class Signaled(KeyboardInterrupt):
+    """By a scheduler or a closed terminal, as by Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def _signaled(number: int, _frame: FrameType | None) -> None:
+    raise Signaled(number)
+
+
+def _end_in_order() -> None:
+    """Python would end at once, and leave running what it started. What the caller ignores (nohup) stays ignored."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, _signaled)
+
+
+class Deferred:
+    """Within it, signals that ask to end wait for `release`: a process that is just being started would be left."""
+
+    def __enter__(self) -> Callable[[], None]:
+        self._arrived: list[int] = []
+        self._before = {
+            number: signal.signal(number, lambda arrived, _: self._arrived.append(arrived))
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if threading.current_thread() is threading.main_thread() and signal.getsignal(number) != signal.SIG_IGN
+        }
+        return self._release
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        while self._arrived:
+            signal.raise_signal(self._arrived.pop())
+
+
 def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> int:
     """The exit status of `work`, or of the error that ended it: `unusable` for unusable input."""
+    _end_in_order()
     try:
         if _is_folder_deleted():
             raise UnusableInputError("the working folder has been deleted: change to one that exists (cd)")
@@ -46,8 +92,8 @@ def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> in
         _drop_output()
         _refuse(program, f"{error.filename or 'standard output'}: {reason(error)}")
         return unusable
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as interrupt:
+        return 128 + (interrupt.number if isinstance(interrupt, Signaled) else signal.SIGINT)
 
 
 def _is_folder_deleted() -> bool:

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 
+import builders
 import fake_roofbench
 import pytest
 from reports import Report
@@ -264,3 +268,32 @@ def test_at_least_ten_pairs() -> None:
     assert not sequential.is_due(0, 1.0, 9)
     assert sequential.is_due(0, 0.25, 10)
     assert not sequential.is_due(4, 1.0, 100)
+
+
+_WAITS = """#!/bin/sh
+case "$*" in
+  *--benchmark_list_tests*) echo a/n:1/manual_time ;;
+  *--describe=json*) exit 2 ;;
+  *)
+    echo $$ >{fifo}
+    exec sleep 600
+    ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_program_too(number: signal.Signals, tmp_path: Path) -> None:
+    fifo, waits = tmp_path / "fifo", tmp_path / "waits"
+    os.mkfifo(fifo)
+    waits.write_text(_WAITS.format(fifo=fifo))
+    waits.chmod(0o755)
+    arguments = [builders.ROOT / "tools" / "report", "abba", waits, waits, f"--state={tmp_path / 'state'}"]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    child = int(fifo.read_text())
+    process.send_signal(number)
+    _, error = process.communicate()
+    assert process.returncode == 128 + number
+    assert error.endswith("interrupted; repeat the command to continue\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)

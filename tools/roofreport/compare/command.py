@@ -16,6 +16,7 @@ from pathlib import Path
 
 from roofreport import units
 from roofreport.errors import UnusableInputError
+from roofreport.exit_status import Deferred
 from roofreport.io import case_name
 from roofreport.io.contract import Contract, packaged, read_contract, unpacked_contract
 from roofreport.io.load import load
@@ -149,21 +150,23 @@ _ALIKE = {"ROOFBENCH_WAIT_POLICY": "usual"}
 def run(command: Command, out: Path) -> Finished:
     """`out` becomes the result file."""
     start = time.monotonic()
-    process = subprocess.Popen(
-        [*command.arguments, f"--benchmark_out={out}", "--benchmark_out_format=json"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=os.environ | _ALIKE,
-    )
-    try:
-        _, error = process.communicate()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
+    with Deferred() as release:
+        process = subprocess.Popen(
+            [*command.arguments, f"--benchmark_out={out}", "--benchmark_out_format=json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=os.environ | _ALIKE,
+        )
+        try:
+            release()
+            _, error = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
     seconds = time.monotonic() - start
     ending = _ending(process.returncode, error)
     if process.returncode not in (0, _CASE_FAILED):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -210,7 +209,7 @@ def _abba(args: argparse.Namespace) -> int:
         judgments = Abba(options, say).run()
     except KeyboardInterrupt:
         say("interrupted; repeat the command to continue")
-        return 128 + signal.SIGINT
+        raise
     show(formats.terminal(judgment_table.build(judgments, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
     found = judgment_table.summary(judgments)
