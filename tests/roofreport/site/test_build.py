@@ -85,6 +85,8 @@ def test_a_series_of_an_older_toolchain_has_ended(tmp_path: Path) -> None:
     assert sorted((row.case, row.status.word, row.since) for row in rows) == sorted(
         (case, word, since) for case in cases for word, since in (("too young", ""), ("ended", "2026-01-05"))
     )
+    wanted = {"4 of 6 nights; the gate begins to judge in 2 more nights", ""}
+    assert {row.text for row in rows} == wanted, "the page writes the word before it"
 
 
 def _reading(night: int, process: int, value: float | None, doubt: str = "") -> Reading:

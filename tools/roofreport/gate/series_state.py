@@ -38,12 +38,16 @@ class Fence:
     far: float
 
 
-def too_young(nights: int) -> str:
-    """Why a series with so few nights is not judged, and when it will be."""
+def still_needed(nights: int) -> str:
+    """When a series with so few nights will be judged."""
     needed = FEWEST_NIGHTS + 1
     missing = needed - nights
-    begins = f"the gate begins to judge in {units.counted(missing, 'more night')}"
-    return f"too young to be judged: {nights} of {needed} nights; {begins}"
+    return f"{nights} of {needed} nights; the gate begins to judge in {units.counted(missing, 'more night')}"
+
+
+def too_young(nights: int) -> str:
+    """Why a series with so few nights is not judged, and when it will be."""
+    return f"too young to be judged: {still_needed(nights)}"
 
 
 def deviation(values: Floats) -> float:

@@ -340,9 +340,9 @@ def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = ST
 
 
 def too_young(nights: Sequence[Night]) -> str:
-    """Why the gate does not judge a series yet; empty if it does."""
+    """When the gate will judge a series that has the status YOUNG; empty for an older one."""
     measured = sum(night.paced is not None for night in nights)
-    return "" if measured > series_state.FEWEST_NIGHTS else series_state.too_young(measured)
+    return "" if measured > series_state.FEWEST_NIGHTS else series_state.still_needed(measured)
 
 
 # Counters that compare a time with a datasheet; the name of the device comes first.
