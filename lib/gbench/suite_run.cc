@@ -148,8 +148,7 @@ class SuiteRun {
         facts = std::move(recorded->context);
         session_.Restore(std::move(recorded->outcomes));
       } else if (absl::IsNotFound(recorded.status())) {
-        std::cerr << ProgramName() << ": there is nothing in " << journal_path_
-                  << " yet: starting with the first case\n";
+        std::cerr << ProgramName() << ": " << std::string(recorded.status().message()) << '\n';
       } else {
         return recorded.status();
       }

@@ -166,14 +166,18 @@ absl::Status Journal::Create(const std::string& path, const RunHeader& of_run) {
 
 absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity, bool doubtful) {
   if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is not a regular file", kStartOver));
-  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
+  const absl::Status nothing =
+      absl::NotFoundError(absl::StrCat("there is nothing in ", path, " yet: starting with the first case"));
+  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) {
+    return absl::IsNotFound(status) ? nothing : Explained(path, status);
+  }
   const std::string text = file_.Read();
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
   if (line.empty() && lines.eof()) {
     file_.Close();
-    return absl::NotFoundError(path);
+    return nothing;
   }
   const Json header = HeaderOf(line);
   if (header.is_null()) return Refusal(path, absl::StrCat("is not a journal of roofbench", kStartOver));
@@ -229,7 +233,11 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
 
 absl::Status Journal::Continue(const std::string& path) {
   if (!IsReplaceable(path)) return Refusal(path, "is not a regular file: what its process could not write is lost");
-  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
+  const absl::Status nothing =
+      absl::NotFoundError(absl::StrCat("there is nothing in ", path, " yet: starting with the first case"));
+  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) {
+    return absl::IsNotFound(status) ? nothing : Explained(path, status);
+  }
   const std::string text = file_.Read();
   const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
   return whole < text.size() ? file_.Truncate(whole) : absl::OkStatus();

@@ -73,10 +73,10 @@ class Journal {
   // and the remedy.
   absl::Status Create(const std::string& path, const RunHeader& header);
 
-  // Resumes the file: NotFound if it does not exist. Refuses a file that is not a journal, is damaged before its last
-  // line, belongs to another run or is being written. A truncated last line is dropped with a note. With `doubtful`,
-  // cases in doubt (IsInDoubt) run again, and the journal that has them is kept, as in Create. The last note says how
-  // many cases are finished.
+  // Resumes the file: NotFound, with a remark for the user, if it does not exist or is empty. Refuses a file that is
+  // not a journal, is damaged before its last line, belongs to another run or is being written. A truncated last line
+  // is dropped with a note. With `doubtful`, cases in doubt (IsInDoubt) run again, and the journal that has them is
+  // kept, as in Create. The last note says how many cases are finished.
   absl::StatusOr<Recorded> Resume(const std::string& path, const RunIdentity& identity, bool doubtful = false);
 
   // Opens the journal of a run whose process has ended, to append results that it could not write. A truncated last

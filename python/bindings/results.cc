@@ -66,7 +66,7 @@ nb::tuple OpenJournal(Journal& journal, const std::string& path, const nb::dict&
     if (found.ok()) {
       recorded = *std::move(found);
     } else if (absl::IsNotFound(status)) {
-      recorded.notes.push_back("there is nothing in " + path + " yet: starting with the first case");
+      recorded.notes.emplace_back(status.message());
     }
   }
   if (absl::IsNotFound(status)) {

@@ -213,9 +213,11 @@ TEST_F(JournalTest, DamageBeforeTheLastLineIsRefused) {
 }
 
 TEST_F(JournalTest, AMissingOrEmptyFileIsNotFound) {
-  EXPECT_TRUE(absl::IsNotFound(Resume().status()));
+  const absl::Status missing = Resume().status();
+  EXPECT_TRUE(absl::IsNotFound(missing));
+  EXPECT_THAT(std::string(missing.message()), AllOf(HasSubstr("there is nothing in "), HasSubstr(path_)));
   std::ofstream(path_) << "";
-  EXPECT_TRUE(absl::IsNotFound(Resume().status()));
+  EXPECT_EQ(Resume().status(), missing);
 }
 
 TEST_F(JournalTest, NoOldJournalIsOverwritten) {
