@@ -24,6 +24,8 @@ inline at::ScalarType StorageType(workload::Dtype dtype) {
       return at::kChar;
     case workload::Dtype::kFp8:
       return at::kFloat8_e4m3fn;
+    case workload::Dtype::kFp64:
+      return at::kDouble;
   }
   throw std::logic_error("unknown precision");
 }

@@ -60,10 +60,10 @@ struct GpuProduct {
   bool transposed = false;
 };
 
-// fp32 without tensor cores is fast enough for a small product alone, and those of 8 bits are transposed as it is.
+// fp32 without tensor cores, and fp64, are slow enough for a small product; those of 8 bits are transposed as it is.
 std::vector<GpuProduct> GpuProductsOf(Dtype dtype) {
   std::vector<GpuProduct> products = {{.name = "gemm 4096", .n = kSmall}};
-  if (dtype != Dtype::kFp32) products.push_back({.name = "gemm 8192", .n = kLarge});
+  if (dtype != Dtype::kFp32 && dtype != Dtype::kFp64) products.push_back({.name = "gemm 8192", .n = kLarge});
   if (dtype == Dtype::kInt8 || dtype == Dtype::kFp8) return products;
   const GpuProduct largest = products.back();
   products.push_back({.name = absl::StrCat(largest.name, " transposed"), .n = largest.n, .transposed = true});
@@ -153,8 +153,10 @@ std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuGemmProbes(Dtype 
   const at::Tensor a = at::randn({kOnCpu, kOnCpu}).to(StorageType(dtype));
   const at::Tensor b = at::randn({kOnCpu, kOnCpu}).to(StorageType(dtype));
   at::Tensor c = at::empty({kOnCpu, kOnCpu}, StorageType(dtype));
-  return {{"gemm mm", Repeat([=]() mutable { at::mm_out(c, a, b); })},
-          {"gemm onednn", Repeat([=] { OnednnLinear(a, b); })}};
+  std::vector<std::pair<std::string, hardware::ComputeProbe>> probes = {
+      {"gemm mm", Repeat([=]() mutable { at::mm_out(c, a, b); })}};
+  if (dtype != Dtype::kFp64) probes.emplace_back("gemm onednn", Repeat([=] { OnednnLinear(a, b); }));
+  return probes;
 }
 
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(Dtype dtype, at::Device device,

@@ -38,6 +38,7 @@ struct Precision {
 constexpr Precision kPrecisions[] = {
     {Dtype::kFp32, 0, 0, "every GPU"}, {Dtype::kTf32, 8, 0, "Ampere"}, {Dtype::kBf16, 8, 0, "Ampere"},
     {Dtype::kFp16, 7, 0, "Volta"},     {Dtype::kInt8, 7, 5, "Turing"}, {Dtype::kFp8, 8, 9, "Ada and Hopper"},
+    {Dtype::kFp64, 0, 0, "every GPU"},
 };
 
 }  // namespace

@@ -162,8 +162,8 @@ std::vector<std::pair<std::string, std::string>> CpuFacts::Context() const {
 }
 
 bool CpuFacts::Supports(Dtype dtype) const {
-  return dtype == Dtype::kFp32 || (dtype == Dtype::kBf16 && bf16_dot) || (dtype == Dtype::kInt8 && int8_dot) ||
-         (dtype == Dtype::kFp16 && fp16_arithmetic);
+  return dtype == Dtype::kFp32 || dtype == Dtype::kFp64 || (dtype == Dtype::kBf16 && bf16_dot) ||
+         (dtype == Dtype::kInt8 && int8_dot) || (dtype == Dtype::kFp16 && fp16_arithmetic);
 }
 
 CpuFacts ReadCpuFacts(const std::string& root, std::vector<int> processors) {

@@ -57,9 +57,9 @@ at::Tensor Inputs::Next(Make make, bool is_operand) {
 
 namespace {
 
-// Fills `values` with normal numbers in fp32, converted by `finish`, a block at a time: the whole in fp32 could be four
-// times the operand. On a processor the numbers are those of one at::randn: it draws 16 at a time, and a last block
-// of fewer differently.
+// Fills `values` with normal numbers in fp32 (fp64 in their own), converted by `finish`, a block at a time: the whole
+// in fp32 could be four times the operand. On a processor the numbers are those of one at::randn: it draws 16 at a
+// time, and a last block of fewer differently.
 void FillNormal(const at::Tensor& values, at::Generator& generator,
                 const std::function<void(at::Tensor& block)>& finish) {
   constexpr int64_t kBlock = 1 << 20;
@@ -68,7 +68,7 @@ void FillNormal(const at::Tensor& values, at::Generator& generator,
   for (int64_t begin = 0, end = 0; begin < flat.numel(); begin = end) {
     end = flat.numel() - begin < kBlock + kDrawn ? flat.numel() : begin + kBlock;
     at::Tensor target = flat.slice(0, begin, end);
-    const bool in_place = values.scalar_type() == at::kFloat;
+    const bool in_place = values.scalar_type() == at::kFloat || values.scalar_type() == at::kDouble;
     at::Tensor block = in_place ? at::randn_out(target, {end - begin}, generator)
                                 : at::randn({end - begin}, generator, values.options().dtype(at::kFloat));
     finish(block);

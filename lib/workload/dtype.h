@@ -11,10 +11,10 @@ namespace roofbench::workload {
 
 // An arithmetic precision. It names the multiplier in use (and so the peak that a case is compared with), which for
 // tf32 differs from the storage: tf32 operands are stored as fp32.
-enum class Dtype { kFp32, kTf32, kBf16, kFp16, kInt8, kFp8 };
+enum class Dtype { kFp32, kTf32, kBf16, kFp16, kInt8, kFp8, kFp64 };
 
-inline constexpr std::array<Dtype, 6> kDtypes = {Dtype::kFp32, Dtype::kTf32, Dtype::kBf16,
-                                                 Dtype::kFp16, Dtype::kInt8, Dtype::kFp8};
+inline constexpr std::array<Dtype, 7> kDtypes = {Dtype::kFp32, Dtype::kTf32, Dtype::kBf16, Dtype::kFp16,
+                                                 Dtype::kInt8, Dtype::kFp8,  Dtype::kFp64};
 inline constexpr std::size_t kDtypeCount = kDtypes.size();
 
 constexpr std::size_t Index(Dtype dtype) { return static_cast<std::size_t>(dtype); }
@@ -33,6 +33,7 @@ inline constexpr std::array<DtypeFacts, kDtypeCount> kDtypeFacts = {{
     {"fp16", 2, 0x1p-10},
     {"int8", 1, 0},
     {"fp8", 1, 0x1p-3},
+    {"fp64", 8, 0x1p-52},
 }};
 
 constexpr std::string_view Name(Dtype dtype) { return kDtypeFacts[Index(dtype)].name; }

@@ -3,28 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace roofbench::workload {
 namespace {
 
-// Of results that are rounded by `epsilon`, and of their sums.
-double OfSums(double epsilon, double epsilon_of_sums, double reduction) {
-  return 2 * epsilon + 4 * epsilon_of_sums * std::sqrt(reduction);
-}
+// Sums are in fp32, those of doubles in double precision.
+double EpsilonOfSums(Dtype dtype) { return std::min(Epsilon(dtype), Epsilon(Dtype::kFp32)); }
 
 }  // namespace
 
 double RelativeTolerance(const Tolerance& tolerance) {
   const double epsilon = Epsilon(tolerance.dtype);
   if (epsilon == 0) return 0;
-  return OfSums(epsilon, Epsilon(Dtype::kFp32), tolerance.reduction) * std::sqrt(tolerance.roundings) *
-         tolerance.amplification;
-}
-
-double RelativeToleranceOfDoubles(double reduction) {
-  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  return OfSums(kEpsilon, kEpsilon, reduction);
+  return (2 * epsilon + 4 * EpsilonOfSums(tolerance.dtype) * std::sqrt(tolerance.reduction)) *
+         std::sqrt(tolerance.roundings) * tolerance.amplification;
 }
 
 double WithRoomForRounding(double relative, double strays) {

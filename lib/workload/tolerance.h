@@ -22,8 +22,6 @@ struct Tolerance {
 
 // Largest allowed |result - reference| in units of |reference| + rms(reference).
 double RelativeTolerance(const Tolerance& tolerance);
-// The same of results in double precision, whose sums are too.
-double RelativeToleranceOfDoubles(double reduction);
 
 // A relative tolerance with room for the rounding of the reference itself, which moves the reference by `strays` in the
 // same unit: three times as much, because the order of roundings differs. At most half of a value: larger effects of

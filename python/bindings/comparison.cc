@@ -64,7 +64,6 @@ void BindComparison(nb::module_& core) {
       },
       "dtype"_a, nb::kw_only(), "reduction"_a = 1, "roundings"_a = 1, "amplification"_a = 1,
       "Largest |result - reference| in units of |reference| + rms(reference), by lib/workload/tolerance.h");
-  core.def("relative_tolerance_of_doubles", workload::RelativeToleranceOfDoubles, "reduction"_a);
   core.def("with_room_for_rounding", workload::WithRoomForRounding, "relative"_a, "strays"_a,
            "A relative tolerance where rounding alone moves the reference by `strays`");
   core.def("mismatch", MismatchOf, "result"_a, "reference"_a, "tolerance"_a, nb::kw_only(), "what"_a = "result",

@@ -39,7 +39,9 @@ TEST(GemmProbes, OfFp8AreLibTorchsProductAndThoseOfFp32) {
 TEST(GemmProbes, OfGpusIncludeTheProductOfLinearLayers) {
   const auto names = [](Dtype dtype) { return NamesOf(GpuGemmProbes(dtype, at::kCPU, nullptr, nullptr)); };
   EXPECT_THAT(names(Dtype::kBf16), testing::ElementsAre("gemm 4096", "gemm 8192", "gemm 8192 transposed"));
-  EXPECT_THAT(names(Dtype::kFp32), testing::ElementsAre("gemm 4096", "gemm 4096 transposed"));
+  for (const Dtype slow : {Dtype::kFp32, Dtype::kFp64}) {
+    EXPECT_THAT(names(slow), testing::ElementsAre("gemm 4096", "gemm 4096 transposed"));
+  }
   EXPECT_THAT(names(Dtype::kInt8), testing::ElementsAre("gemm 4096", "gemm 8192")) << "transposed as they are";
 }
 

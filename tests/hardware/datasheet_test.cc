@@ -31,22 +31,22 @@ TEST(Datasheets, RowsAreCompleteAndUnique) {
 TEST(RecognizeDevice, KnowsTheVariantsOfAGeneration) {
   struct Row {
     const char* device;
-    double bf16, tf32, fp32, int8, fp8, memory;  // TFLOP/s, TB/s
+    double bf16, tf32, fp32, int8, fp8, memory, fp64 = 0;  // TFLOP/s, TB/s
   };
   for (const Row& row :
-       {Row{"NVIDIA A100-SXM4-40GB", 312, 156, 19.5, 624, 0, 1.555},
-        Row{"NVIDIA A100-PCIE-40GB", 312, 156, 19.5, 624, 0, 1.555},
-        Row{"NVIDIA A100 80GB PCIe", 312, 156, 19.5, 624, 0, 1.935},
-        Row{"NVIDIA H100 PCIe", 756, 378, 51, 1513, 1513, 2.0},
-        Row{"NVIDIA H100 NVL", 1671 / 2.0, 835 / 2.0, 60, 3341 / 2.0, 3341 / 2.0, 3.9},
-        Row{"NVIDIA GH200 480GB", 989, 989 / 2.0, 67, 1979, 1979, 4.0},
-        Row{"NVIDIA H200 NVL", 1671 / 2.0, 835 / 2.0, 60, 3341 / 2.0, 3341 / 2.0, 4.8},
+       {Row{"NVIDIA A100-SXM4-40GB", 312, 156, 19.5, 624, 0, 1.555, 19.5},
+        Row{"NVIDIA A100-PCIE-40GB", 312, 156, 19.5, 624, 0, 1.555, 19.5},
+        Row{"NVIDIA A100 80GB PCIe", 312, 156, 19.5, 624, 0, 1.935, 19.5},
+        Row{"NVIDIA H100 PCIe", 756, 378, 51, 1513, 1513, 2.0, 51},
+        Row{"NVIDIA H100 NVL", 1671 / 2.0, 835 / 2.0, 60, 3341 / 2.0, 3341 / 2.0, 3.9, 60},
+        Row{"NVIDIA GH200 480GB", 989, 989 / 2.0, 67, 1979, 1979, 4.0, 67},
+        Row{"NVIDIA H200 NVL", 1671 / 2.0, 835 / 2.0, 60, 3341 / 2.0, 3341 / 2.0, 4.8, 60},
         Row{"NVIDIA B200", 2250, 1125, 80, 4500, 4500, 8.0}, Row{"NVIDIA L40S", 362.05, 183, 91.6, 733, 733, 0.864}}) {
     const Datasheet* sheet = RecognizeDevice(row.device);
     ASSERT_NE(sheet, nullptr) << row.device;
     // In the order of kDtypes: fp16 is as fast as bf16.
     const auto& flops = sheet->peaks.flops_per_second;
-    const double tera[] = {row.fp32, row.tf32, row.bf16, row.bf16, row.int8, row.fp8};
+    const double tera[] = {row.fp32, row.tf32, row.bf16, row.bf16, row.int8, row.fp8, row.fp64};
     for (std::size_t i = 0; i < flops.size(); ++i) EXPECT_DOUBLE_EQ(flops[i], tera[i] * 1e12) << row.device << i;
     for (const double rate : {sheet->peaks.read, sheet->peaks.copy, sheet->peaks.update, sheet->peaks.write}) {
       EXPECT_DOUBLE_EQ(rate, row.memory * 1e12) << row.device;

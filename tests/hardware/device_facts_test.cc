@@ -80,7 +80,7 @@ TEST_F(DeviceFactsTest, ReadsAHybridProcessor) {
   EXPECT_EQ(facts.logical_cpus, 8);
   EXPECT_THAT(facts.affinity, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_EQ(facts.isa, "avx2");
-  EXPECT_THAT(Supported(facts), ElementsAre(Dtype::kFp32, Dtype::kInt8));
+  EXPECT_THAT(Supported(facts), ElementsAre(Dtype::kFp32, Dtype::kInt8, Dtype::kFp64));
   EXPECT_EQ(facts.governor, "powersave");
   EXPECT_EQ(facts.huge_pages, "madvise");
   EXPECT_EQ(facts.total_memory_bytes, 16'000'000 * kKibi);
@@ -110,16 +110,18 @@ TEST_F(DeviceFactsTest, ReadsTwoLastLevelCachesAndTheAffinity) {
 }
 
 TEST_F(DeviceFactsTest, FlagsNameVectorsAndPrecisions) {
-  const std::vector<Dtype> all = {Dtype::kFp32, Dtype::kBf16, Dtype::kFp16, Dtype::kInt8};
+  const std::vector<Dtype> all = {Dtype::kFp32, Dtype::kBf16, Dtype::kFp16, Dtype::kInt8, Dtype::kFp64};
   const struct {
     const char* cpuinfo;
     const char* isa;
     std::vector<Dtype> supported;
   } table[] = {
       {"flags\t\t: fma avx2 avx512f avx512_vnni avx512_bf16 avx512_fp16", "avx512", all},
-      {"flags\t\t: avx512f amx_bf16 amx_tile amx_int8", "avx512", {Dtype::kFp32, Dtype::kBf16, Dtype::kInt8}},
+      {"flags\t\t: avx512f amx_bf16 amx_tile amx_int8",
+       "avx512",
+       {Dtype::kFp32, Dtype::kBf16, Dtype::kInt8, Dtype::kFp64}},
       {"processor\t: 0\nFeatures\t: fp asimd asimdhp asimddp bf16\nCPU part\t: 0xd4f", "baseline", all},
-      {"flags\t\t: avx2", "baseline", {Dtype::kFp32}},  // without fma
+      {"flags\t\t: avx2", "baseline", {Dtype::kFp32, Dtype::kFp64}},  // without fma
   };
   for (const auto& [cpuinfo, isa, supported] : table) {
     Write("proc/cpuinfo", cpuinfo);
@@ -136,7 +138,7 @@ TEST_F(DeviceFactsTest, AnEmptySystemIsUnknown) {
   EXPECT_THAT(facts.caches, IsEmpty());
   EXPECT_EQ(facts.LastLevelCacheBytes(), 0);
   EXPECT_EQ(facts.isa, "baseline");
-  EXPECT_THAT(Supported(facts), ElementsAre(Dtype::kFp32));
+  EXPECT_THAT(Supported(facts), ElementsAre(Dtype::kFp32, Dtype::kFp64));
   EXPECT_EQ(facts.governor, "unknown");
   EXPECT_EQ(facts.huge_pages, "unknown");
   EXPECT_EQ(facts.total_memory_bytes, 0);

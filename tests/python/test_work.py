@@ -117,6 +117,7 @@ def test_function_and_precision() -> None:
     cost = work.of(attention, operand, operand, operand)
     assert cost.flops == {"bf16": 2 * 2 * (2 * 16 * 16 * 8)}
     assert work.of(attention, operand, operand, operand, dtype="int8").flops.keys() == {"int8"}
+    assert work.of(torch.nn.Linear(8, 8, dtype=torch.float64), torch.empty(2, 8).double()).flops.keys() == {"fp64"}
 
 
 def test_module_is_not_copied_or_changed() -> None:

@@ -13,7 +13,7 @@ TEST(Tolerance, FollowsFromTheDtypeAndTheSum) {
   EXPECT_DOUBLE_EQ(RelativeTolerance({.dtype = Dtype::kBf16, .roundings = 4, .amplification = 3}),
                    6 * (0x1p-6 + 4 * 0x1p-23));
   EXPECT_EQ(RelativeTolerance({.dtype = Dtype::kInt8, .reduction = 4096}), 0);
-  EXPECT_DOUBLE_EQ(RelativeToleranceOfDoubles(16), 18 * 0x1p-52);
+  EXPECT_DOUBLE_EQ(RelativeTolerance({.dtype = Dtype::kFp64, .reduction = 16}), 18 * 0x1p-52);
 }
 
 TEST(Tolerance, HasRoomForTheRoundingOfTheReference) {

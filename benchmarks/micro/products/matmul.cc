@@ -182,7 +182,7 @@ const AxisList kMachineSizes = {512, 1024, 2048, 4096};
 
 const Registration kMatmul =
     FamilyOf<Matmul>("matmul", "C[m,n] = A[m,k] · B[k,n]")
-        .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8", "fp8"}, "fp8: e4m3, the result in bf16")
+        .Dtypes({"fp32", "tf32", "bf16", "fp16", "int8", "fp8", "fp64"}, "fp8: e4m3, the result in bf16")
         .Choice("scales", {"tensor", "row"}, "in fp32, of fp8: one per operand, or one per row of A and column of B",
                 "tensor")
         .Choice(kDataAxis, {kNormal, kZeros, kIntegers},
@@ -262,12 +262,13 @@ const Registration kMatmul =
         .Points(Suite::kFull,
                 {{"impl", {"eager"}}, {"dtype", {"fp8"}}, {"scales", {"tensor", "row"}}, {"n", {8192, 16384}}})
         .Points(Suite::kMachineQuick,
-                {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", {1024, 2048}}})
+                {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8", "fp64"}}, {"n", {1024, 2048}}})
         .Points(Suite::kMachineQuick, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {1024, 2048}}})
         .Points(Suite::kFull,
                 {{"impl", {"eager"}}, {"dtype", {"bf16"}}, {kDataAxis, {kZeros, kIntegers}}, {"n", {4096, 8192}}})
-        .Points(Suite::kMachine,
-                {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", kMachineSizes}})
+        .Points(
+            Suite::kMachine,
+            {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8", "fp64"}}, {"n", kMachineSizes}})
         .Points(Suite::kMachine, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", kMachineSizes}})
         .Points(Suite::kMachine, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", kMachineSizes}})
         .Growth("n", 3);

@@ -56,12 +56,18 @@ using VectorOperands = ComputeOperands<kMaxPairs * kMaxVectorBytes, kMaxSums * k
 
 typedef float Float4 __attribute__((vector_size(16)));
 ROOFBENCH_DEFINE_LOOP(FmaBaseline, , 12, 2, Float4, float, Float4, Fp32Element, s* x + y)
+typedef double Double2 __attribute__((vector_size(16)));
+ROOFBENCH_DEFINE_LOOP(DoubleFmaBaseline, , 12, 2, Double2, double, Double2, Fp64Element, s* x + y)
 
 #if ROOFBENCH_X86
 ROOFBENCH_DEFINE_LOOP(FmaAvx2, __attribute__((target("avx2,fma"))), 12, 2, __m256, float, __m256, Fp32Element,
                       _mm256_fmadd_ps(s, x, y))
 ROOFBENCH_DEFINE_LOOP(FmaAvx512, __attribute__((target("avx512f"))), 24, 4, __m512, float, __m512, Fp32Element,
                       _mm512_fmadd_ps(s, x, y))
+ROOFBENCH_DEFINE_LOOP(DoubleFmaAvx2, __attribute__((target("avx2,fma"))), 12, 2, __m256d, double, __m256d, Fp64Element,
+                      _mm256_fmadd_pd(s, x, y))
+ROOFBENCH_DEFINE_LOOP(DoubleFmaAvx512, __attribute__((target("avx512f"))), 24, 4, __m512d, double, __m512d, Fp64Element,
+                      _mm512_fmadd_pd(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotBf16Avx512, __attribute__((target("avx512f,avx512bf16"))), 24, 4, __m512, float, __m512bh,
                       Bf16Element, _mm512_dpbf16_ps(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotInt8Avx2, __attribute__((target("avx2,avxvnni"))), 12, 2, __m256i, int32_t, __m256i,
@@ -96,9 +102,12 @@ constexpr ComputeLoop LoopOfTiles(Dtype dtype, std::string_view name) {
 
 constexpr kernels::IsaVariant<ComputeLoop> kLoops[] = {
     {0, VectorLoop<FmaBaseline>(Dtype::kFp32, "multiply-add baseline", {12, 2, 4, 1})},
+    {0, VectorLoop<DoubleFmaBaseline>(Dtype::kFp64, "multiply-add baseline", {12, 2, 2, 1})},
 #if ROOFBENCH_X86
     {kernels::kAvx2, VectorLoop<FmaAvx2>(Dtype::kFp32, "fma avx2", {12, 2, 8, 1})},
     {kernels::kAvx512, VectorLoop<FmaAvx512>(Dtype::kFp32, "fma avx512", {24, 4, 16, 1})},
+    {kernels::kAvx2, VectorLoop<DoubleFmaAvx2>(Dtype::kFp64, "fma avx2", {12, 2, 4, 1})},
+    {kernels::kAvx512, VectorLoop<DoubleFmaAvx512>(Dtype::kFp64, "fma avx512", {24, 4, 8, 1})},
     {kernels::kAvx512Bf16, VectorLoop<DotBf16Avx512>(Dtype::kBf16, "vdpbf16ps avx512", {24, 4, 16, 2})},
     {kernels::kAvxVnni, VectorLoop<DotInt8Avx2>(Dtype::kInt8, "vpdpbusd avx2", {12, 2, 8, 4})},
     {kernels::kAvx512Vnni, VectorLoop<DotInt8Avx512>(Dtype::kInt8, "vpdpbusd avx512", {16, 4, 16, 4})},
@@ -128,20 +137,32 @@ struct Elements {
   const VectorOperands& operands;
   Dtype dtype;
 
+  bool MultipliesSums() const { return dtype == Dtype::kFp32 || dtype == Dtype::kFp64; }  // s = s * x + y
+  // Of those.
+  double Factor(std::span<const std::byte> bytes, int index) const {
+    return dtype == Dtype::kFp64 ? At<double>(bytes, index) : At<float>(bytes, index);
+  }
   // The product of two factors; the first byte of a pair is unsigned, the second signed.
   double Product(int index) const {
     if (dtype == Dtype::kBf16) return Bf16At(operands.x, index) * Bf16At(operands.y, index);
     return static_cast<double>(At<uint8_t>(operands.x, index)) * At<int8_t>(operands.y, index);
   }
   double Sum(int index) const {
-    return dtype == Dtype::kInt8 ? static_cast<double>(At<int32_t>(operands.sums, index))
-                                 : At<float>(operands.sums, index);
+    switch (dtype) {
+      case Dtype::kInt8:
+        return At<int32_t>(operands.sums, index);
+      case Dtype::kFp64:
+        return At<double>(operands.sums, index);
+      default:
+        return At<float>(operands.sums, index);
+    }
   }
 };
 
 Elements ElementsOf(Dtype dtype, Factors factors) {
   if (dtype == Dtype::kInt8) return {OperandsOf<VectorOperands, Int8Element>(factors), dtype};
   if (dtype == Dtype::kBf16) return {OperandsOf<VectorOperands, Bf16Element>(factors), dtype};
+  if (dtype == Dtype::kFp64) return {OperandsOf<VectorOperands, Fp64Element>(factors), dtype};
   return {OperandsOf<VectorOperands, Fp32Element>(factors), dtype};
 }
 
@@ -193,11 +214,11 @@ double ComputeLoop::Expected(int64_t iterations, Factors factors) const {
     double dot = 0;
     // s = s * x + y forgets where it began: later iterations repeat the sums of earlier ones.
     constexpr int64_t kForgotten = 1000;
-    for (int64_t i = 0; i < (dtype == Dtype::kFp32 ? std::min(iterations, kForgotten) : 1); ++i) {
+    for (int64_t i = 0; i < (elements.MultipliesSums() ? std::min(iterations, kForgotten) : 1); ++i) {
       for (int o = 0; o < layout.pairs; ++o) {
         const int first = ((a + o) % layout.pairs * layout.lanes + of % layout.lanes) * layout.products;
-        if (dtype == Dtype::kFp32) {
-          sum = sum * At<float>(elements.operands.x, first) + At<float>(elements.operands.y, first);
+        if (elements.MultipliesSums()) {
+          sum = sum * elements.Factor(elements.operands.x, first) + elements.Factor(elements.operands.y, first);
         } else {
           for (int p = first; p < first + layout.products; ++p) dot += elements.Product(p);
         }

@@ -9,17 +9,20 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "lib/kernels/simd/split_mix.h"
 
 namespace roofbench::hardware {
 
 // Values of either sign with a magnitude in [0.5, 0.9): s = s * x + y stays within 9.
-inline float Fp32Element(kernels::SplitMix64& random) {
+inline double Fp64Element(kernels::SplitMix64& random) {
   const uint64_t bits = random();
-  const float magnitude = 0.5F + 0.4F * static_cast<float>(bits >> 40) * 0x1p-24F;
+  const double magnitude = 0.5 + 0.4 * static_cast<double>(bits >> 11) * 0x1p-53;
   return (bits & 1) != 0 ? magnitude : -magnitude;
 }
+
+inline float Fp32Element(kernels::SplitMix64& random) { return static_cast<float>(Fp64Element(random)); }
 
 // The upper half of an fp32.
 inline uint16_t Bf16Element(kernels::SplitMix64& random) {
@@ -53,7 +56,11 @@ const Operands& OperandsOf(Factors factors) {
     };
     fill(operands.x, kElement);
     fill(operands.y, kElement);
-    fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
+    if constexpr (std::is_same_v<decltype(kElement), double (*)(kernels::SplitMix64&)>) {
+      fill(operands.sums, kElement);
+    } else {
+      fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
+    }
     return operands;
   }();
   static const Operands zeros = {.x = {}, .y = {}, .sums = made.sums};

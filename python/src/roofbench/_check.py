@@ -47,6 +47,8 @@ DTYPES = {
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8",
     "complex64": "fp32",
+    "float64": "fp64",
+    "complex128": "fp64",
 }
 
 
@@ -276,12 +278,9 @@ def check_tolerances(given: Any) -> None:
 
 def tolerance(dtypes: Sequence[str], reduction: float, given: Tolerances) -> Tolerance:
     """Follows from the least precise of the element types, and from sums of that length."""
-    doubles = "float64" in dtypes or "complex128" in dtypes
-    exact = _core.relative_tolerance_of_doubles(reduction)
-    each = [exact] if doubles else []
-    each += [_core.relative_tolerance(DTYPES[dtype], reduction=reduction) for dtype in dtypes if dtype in DTYPES]
-    narrow = any(dtype in DTYPES for dtype in dtypes)
-    rounding = _core.relative_tolerance("fp32", reduction=reduction) if narrow or not doubles else exact
+    known = {DTYPES[dtype] for dtype in dtypes if dtype in DTYPES}
+    each = [_core.relative_tolerance(dtype, reduction=reduction) for dtype in known]
+    rounding = _core.relative_tolerance("fp64" if known == {"fp64"} else "fp32", reduction=reduction)
     return Tolerance(max(each, default=0.0), rounding, reduction, given)
 
 

@@ -43,12 +43,13 @@ def _products() -> Iterator[tuple[str, str, Callable[[], object]]]:
     processor that multiplies the same one over and over is faster."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        a, b, c = numpy.random.default_rng(0).standard_normal((3, _PROBE, _PROBE), numpy.float32)
-        yield "fp32", "numpy", functools.partial(numpy.matmul, a, b, out=c)
+        for dtype, kind in (("fp32", numpy.float32), ("fp64", numpy.float64)):
+            a, b, c = numpy.random.default_rng(0).standard_normal((3, _PROBE, _PROBE), kind)
+            yield dtype, "numpy", functools.partial(numpy.matmul, a, b, out=c)
     framework = torch()
     if framework is not None:
         random = framework.Generator().manual_seed(0)  # not that of the program under test
-        for dtype, kind in (("fp32", framework.float32), ("bf16", framework.bfloat16)):
+        for dtype, kind in (("fp32", framework.float32), ("bf16", framework.bfloat16), ("fp64", framework.float64)):
             a, b, c = framework.randn(3, _PROBE, _PROBE, generator=random).to(kind)
             yield dtype, "torch", functools.partial(framework.mm, a, b, out=c)
 

@@ -27,7 +27,7 @@ class Work:
     bytes_read: float = 0
     bytes_written: float = 0
     bytes_updated: float = 0  # changed in place: each is read once and written once
-    dtype: str = "fp32"  # of the arithmetic: fp32, tf32, bf16, fp16, int8, fp8
+    dtype: str = "fp32"  # of the arithmetic: fp32, tf32, bf16, fp16, int8, fp8, fp64
 
     def __post_init__(self) -> None:
         self.cost()  # raises TypeError or ValueError here, where the mistake is
