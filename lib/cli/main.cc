@@ -84,8 +84,6 @@ void FailToStart() {
   }
 #endif
 }
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)(int, char**, char**) = WatchStart;
-
 // Of the start, if this process looked then.
 std::optional<hardware::Pressure> g_pressure;
 
@@ -101,7 +99,9 @@ void YieldUnderPressure(int argc, char** argv, char** environment) {
   if (g_pressure->IsHigh()) hardware::RestartYielding(argv, environment);
 #endif
 }
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeOpenMp)(int, char**, char**) = YieldUnderPressure;
+// Run in this order before the initializers of any library: a restart needs the whole environment.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries[])(int, char**, char**) = {
+    WatchStart, YieldUnderPressure, TakeVariables};
 
 // A longer case hangs, most likely: nobody watches a run that names its own files.
 constexpr double kLongestUnwatchedCase = 900;

@@ -350,8 +350,11 @@ constexpr std::size_t kMostVariables = 100;
 // Not a container, because it is filled before the C++ library is initialized.
 char* g_taken[kMostVariables];
 
-// Removes the variables from the environment; the strings live as long as the program.
-__attribute__((no_sanitize("address", "undefined"))) void Take(int /*argc*/, char** /*argv*/, char** environment) {
+}  // namespace
+
+// The strings live as long as the program.
+__attribute__((no_sanitize("address", "undefined"))) void TakeVariables(int /*argc*/, char** /*argv*/,
+                                                                        char** environment) {
   char** kept = environment;
   std::size_t count = 0;
   for (char** entry = environment; *entry != nullptr; ++entry) {
@@ -366,8 +369,7 @@ __attribute__((no_sanitize("address", "undefined"))) void Take(int /*argc*/, cha
   *kept = nullptr;
 }
 
-// Runs before the initializers of any library.
-__attribute__((section(".preinit_array"), used)) void (*take_first)(int, char**, char**) = Take;
+namespace {
 
 // The value of a removed variable, or of one that the program has set since.
 std::string VariableOf(const std::string& name) {

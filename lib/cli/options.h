@@ -35,6 +35,10 @@ struct Options : SuiteOptions {
 // The table of flags, with targets in `options`. Registered flags of families have separate targets.
 std::vector<FlagGroup> FlagTable(Options& options);
 
+// Removes the BENCHMARK_* variables from the environment, and keeps them for ParseOptions: Google Benchmark would read
+// them while it is loaded. For .preinit_array.
+void TakeVariables(int argc, char** argv, char** environment);
+
 // Parses the command line and the BENCHMARK_* environment variables. --resume without flags that decide what is
 // measured and how takes those of the journal's run. InvalidArgument names the flag, the reason and the valid values.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments);
