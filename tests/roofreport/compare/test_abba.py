@@ -289,7 +289,12 @@ def test_a_signal_ends_the_program_too(number: signal.Signals, tmp_path: Path) -
     waits.write_text(_WAITS.format(fifo=fifo))
     waits.chmod(0o755)
     arguments = [builders.ROOT / "tools" / "report", "abba", waits, waits, f"--state={tmp_path / 'state'}"]
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        arguments,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it
+    )
     child = int(fifo.read_text())
     process.send_signal(number)
     _, error = process.communicate()
