@@ -21,7 +21,8 @@ _CEILINGS = (
     "fp32",
     "bf16",
     "int8",
-    *(f"{PRODUCT} {dtype}" for dtype in ("fp32", "bf16", "int8")),
+    "fp64",
+    *(f"{PRODUCT} {dtype}" for dtype in ("fp32", "bf16", "int8", "fp64")),
 )
 
 
