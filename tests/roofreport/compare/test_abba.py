@@ -288,7 +288,13 @@ def test_a_signal_ends_the_program_too(number: signal.Signals, tmp_path: Path) -
     os.mkfifo(fifo)
     waits.write_text(_WAITS.format(fifo=fifo))
     waits.chmod(0o755)
-    arguments = [builders.ROOT / "tools" / "report", "abba", waits, waits, f"--state={tmp_path / 'state'}"]
+    arguments: list[str | Path] = [
+        builders.ROOT / "tools" / "report",
+        "abba",
+        waits,
+        waits,
+        f"--state={tmp_path / 'state'}",
+    ]
     process = subprocess.Popen(
         arguments,
         stderr=subprocess.PIPE,
