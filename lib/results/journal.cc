@@ -233,11 +233,7 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
 
 absl::Status Journal::Continue(const std::string& path) {
   if (!IsReplaceable(path)) return Refusal(path, "is not a regular file: what its process could not write is lost");
-  const absl::Status nothing =
-      absl::NotFoundError(absl::StrCat("there is nothing in ", path, " yet: starting with the first case"));
-  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) {
-    return absl::IsNotFound(status) ? nothing : Explained(path, status);
-  }
+  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
   const std::string text = file_.Read();
   const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
   return whole < text.size() ? file_.Truncate(whole) : absl::OkStatus();

@@ -218,6 +218,9 @@ TEST_F(JournalTest, AMissingOrEmptyFileIsNotFound) {
   EXPECT_THAT(std::string(missing.message()), AllOf(HasSubstr("there is nothing in "), HasSubstr(path_)));
   std::ofstream(path_) << "";
   EXPECT_EQ(Resume().status(), missing);
+  std::filesystem::remove(path_);
+  EXPECT_THAT(std::string(Journal().Continue(path_).message()), testing::Not(HasSubstr("first case")))
+      << "it ends a run";
 }
 
 TEST_F(JournalTest, NoOldJournalIsOverwritten) {
