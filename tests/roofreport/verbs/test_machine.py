@@ -208,6 +208,20 @@ def test_memory_of_two_speeds_is_told_with_their_shares(tmp_path: Path, report: 
     )
 
 
+def test_a_record_names_no_folder_of_its_machine(tmp_path: Path, report: Report) -> None:
+    whole, record = tmp_path / "a.jsonl", tmp_path / "record.jsonl"
+    Machine().write(whole)
+    header, _, rest = whole.read_text().partition("\n")
+    facts = json.loads(header)
+    facts["context"]["command_line"] = (
+        "/home/me/bin/roofbench --suite=machine --journal=/tmp/a/b.jsonl '--axis=read.n=1/2'"
+    )
+    whole.write_text(f"{json.dumps(facts)}\n{rest}")
+    report("machine", whole, f"--record={record}")
+    kept = json.loads(record.read_text().partition("\n")[0])["context"]["command_line"]
+    assert kept == "roofbench --suite=machine --journal=b.jsonl '--axis=read.n=1/2'"
+
+
 @pytest.mark.parametrize("threads", [2, 64])
 def test_a_record_is_small_and_gives_the_same_passport(threads: int, tmp_path: Path, report: Report) -> None:
     whole = Machine(threads=threads, memory=200e9)

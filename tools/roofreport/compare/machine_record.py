@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,7 @@ _FACTS = (
     *("memory_bytes", "threads", "allocator", "build_type", "torch_version", "onednn_version", "compiler"),
     *("other_load", "memory_speed", "roofs"),
 )
+_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s'\"/]+/)*")  # of absolute paths: an atlas is public
 _COUNTERS = ("latency_ns", "noisy", "disturbed", "throttled")  # those at 0 say nothing
 
 
@@ -83,6 +85,8 @@ def record_text(passport: Passport) -> str:
     """At most MOST_BYTES: curves lose sizes until it fits."""
     roofs = {key: value for key, value in passport.context.items() if key.startswith("roof_")}
     context = {fact: passport.context[fact] for fact in _FACTS if fact in passport.context} | roofs
+    if "command_line" in context:
+        context["command_line"] = _FOLDERS.sub("", context["command_line"])
     header = {"schema": JOURNAL_SCHEMA, "context": context}
     rows = _chosen(passport)
     while True:
