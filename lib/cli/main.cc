@@ -84,6 +84,7 @@ void FailToStart() {
   }
 #endif
 }
+
 // Of the start, if this process looked then.
 std::optional<hardware::Pressure> g_pressure;
 
@@ -99,6 +100,7 @@ void YieldUnderPressure(int argc, char** argv, char** environment) {
   if (g_pressure->IsHigh()) hardware::RestartYielding(argv, environment);
 #endif
 }
+
 // Run in this order before the initializers of any library: a restart needs the whole environment.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries[])(int, char**, char**) = {
     WatchStart, YieldUnderPressure, TakeVariables};

@@ -138,8 +138,7 @@ struct Elements {
   Dtype dtype;
 
   bool MultipliesSums() const { return dtype == Dtype::kFp32 || dtype == Dtype::kFp64; }  // s = s * x + y
-  // Of those.
-  double Factor(std::span<const std::byte> bytes, int index) const {
+  double Real(std::span<const std::byte> bytes, int index) const {
     return dtype == Dtype::kFp64 ? At<double>(bytes, index) : At<float>(bytes, index);
   }
   // The product of two factors; the first byte of a pair is unsigned, the second signed.
@@ -148,14 +147,7 @@ struct Elements {
     return static_cast<double>(At<uint8_t>(operands.x, index)) * At<int8_t>(operands.y, index);
   }
   double Sum(int index) const {
-    switch (dtype) {
-      case Dtype::kInt8:
-        return At<int32_t>(operands.sums, index);
-      case Dtype::kFp64:
-        return At<double>(operands.sums, index);
-      default:
-        return At<float>(operands.sums, index);
-    }
+    return dtype == Dtype::kInt8 ? At<int32_t>(operands.sums, index) : Real(operands.sums, index);
   }
 };
 
@@ -218,7 +210,7 @@ double ComputeLoop::Expected(int64_t iterations, Factors factors) const {
       for (int o = 0; o < layout.pairs; ++o) {
         const int first = ((a + o) % layout.pairs * layout.lanes + of % layout.lanes) * layout.products;
         if (elements.MultipliesSums()) {
-          sum = sum * elements.Factor(elements.operands.x, first) + elements.Factor(elements.operands.y, first);
+          sum = sum * elements.Real(elements.operands.x, first) + elements.Real(elements.operands.y, first);
         } else {
           for (int p = first; p < first + layout.products; ++p) dot += elements.Product(p);
         }

@@ -56,7 +56,7 @@ const Operands& OperandsOf(Factors factors) {
     };
     fill(operands.x, kElement);
     fill(operands.y, kElement);
-    if constexpr (std::is_same_v<decltype(kElement), double (*)(kernels::SplitMix64&)>) {
+    if constexpr (std::is_same_v<decltype(kElement(random)), double>) {
       fill(operands.sums, kElement);
     } else {
       fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
