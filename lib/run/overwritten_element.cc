@@ -31,8 +31,12 @@ OverwrittenElement::OverwrittenElement(const Case& built, std::mt19937_64& rando
   place_ *= bytes_;
   storage_ = result.storage().getWeakStorageImpl();
   element_ = FirstOf(result) + place_;
-  const auto wrong = [&](std::byte right) { return result.is_floating_point() ? std::byte{0xff} : ~right; };  // NaN
-  std::transform(element_, element_ + bytes_, left_.begin(), wrong);
+  if (result.is_floating_point()) {
+    left_.fill(std::byte{0xff});  // NaN
+  } else {
+    // At random: the element may be wrong already, in a way that another change by rule would make right.
+    std::generate_n(left_.begin(), bytes_, [&] { return static_cast<std::byte>(Below(256, random)); });
+  }
 }
 
 void OverwrittenElement::Overwrite() {

@@ -20,8 +20,7 @@ namespace roofbench {
 
 class OverwrittenElement {
  public:
-  // Chooses one of the results of `built`, which outlives it: of those that are in the host's memory. Call it after a
-  // step, before anything else is written there.
+  // Chooses one of the results of `built`, which outlives it: of those that are in the host's memory.
   OverwrittenElement(const Case& built, std::mt19937_64& random);
 
   const Case& built() const { return *built_; }
