@@ -109,8 +109,8 @@ absl::Status SupportsRanks(const Point& at) {
 absl::Status SupportsChoice() {
   if (kernels::TileLinearKernelsHere() != nullptr) return absl::OkStatus();
   return absl::UnimplementedError(
-      "this processor has no tiles (Intel AMX), whose products are measured against LibTorch's: impl:native is the "
-      "same");
+      "this processor has no dot product of bf16, by which our own products are measured against LibTorch's: "
+      "impl:native is the same");
 }
 
 std::vector<std::string_view> ParallelKernels(const Point& at) {

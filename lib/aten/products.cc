@@ -38,12 +38,10 @@ at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weig
   const at::Tensor rows = x.contiguous();
   const at::Tensor w = weight.contiguous();
   const at::Tensor added = bias && bias->defined() ? bias->contiguous() : at::Tensor();
-  const int64_t row_bytes = x.size(1) * x.element_size();
-  const int64_t bytes = kernels::PanelBytes(x.size(0), kernels::TileSteps(row_bytes));
+  const int64_t bytes = kernels::PanelBytes(x.size(0), kernels::TileSteps(x.size(1) * x.element_size()));
   if (!packed_.defined() || packed_.numel() < bytes) packed_ = at::empty({bytes}, at::kByte);
   auto* const packed = static_cast<std::byte*>(packed_.mutable_data_ptr());
-  kernels::PackTileColumns(static_cast<const std::byte*>(rows.const_data_ptr()), x.size(0), row_bytes, row_bytes,
-                           packed, parallel_for);
+  tiles_->pack(Elements<kernels::Bf16>(rows), x.size(0), x.size(1), packed, parallel_for);
   at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
   tiles_->run({.x = packed,
                .w = Elements<kernels::Bf16>(w),

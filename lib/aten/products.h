@@ -20,14 +20,13 @@ at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight,
 // The weight in oneDNN's preferred layout for `m` rows of x: an opaque tensor for OnednnLinear. Throws likewise.
 at::Tensor OnednnPack(const at::Tensor& weight, int64_t m);
 
-// at::linear in bf16 by tiles, from kLeastTileLinearRows rows on.
+// at::linear in bf16 by tiles.
 class LinearByTiles {
  public:
   explicit LinearByTiles(const kernels::TileLinearKernels* tiles) : tiles_(tiles) {}
 
-  static bool Takes(const at::Tensor& x) {
-    return x.scalar_type() == at::kBFloat16 && x.size(0) >= kernels::kLeastTileLinearRows;
-  }
+  int64_t least_rows() const { return tiles_->least_rows; }
+  bool Takes(const at::Tensor& x) const { return x.scalar_type() == at::kBFloat16 && x.size(0) >= least_rows(); }
 
   // x[m,k] · weight[n,k]ᵀ (+ bias[n]).
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,

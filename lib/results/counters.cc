@@ -388,8 +388,9 @@ constexpr CounterSpec kTable[] = {
      "the last token or prompt",
      "the case has no LLM.int8() product, or runs on a GPU whose host does not know them"},
     {"tile_products", "count", kNeither, 0, kMeasured,
-     "bf16 products of a step that our own kernel computed by tiles (Intel AMX)",
-     "the case is no prefill, decode or training in bf16, the processor has no tiles, or no product has 8 rows"},
+     "bf16 products of a step that our own kernel computed by tiles: of registers (Intel AMX) or vectors (AVX-512)",
+     "the case is no prefill, decode or training in bf16, the processor has no dot product of bf16, or no product has "
+     "2 rows (with registers and in training 8)"},
     {"library_kernels", "count", kNeither, 0, kMeasured,
      "bf16 products, and attentions of a prompt, that LibTorch computed for `fastest`, because it was measured to be "
      "faster for their shapes",

@@ -108,7 +108,7 @@ double BlockBytes(const workload::Attention& shape, bool has_backward) {
 // thread; as counted with LibTorch 2.11, in bf16 and forward.
 double PackedBytes(const workload::Attention& shape) {
   constexpr double kFewest = 64;  // queries and keys
-  if (shape.dtype != workload::Dtype::kBf16 || !kernels::HasTiles(kernels::TileProduct::kBf16)) return 0;
+  if (shape.dtype != workload::Dtype::kBf16 || !kernels::HasTileRegisters(kernels::TileProduct::kBf16)) return 0;
   if (shape.queries < kFewest || shape.keys < kFewest) return 0;
   const double rows = 2 * shape.batch * shape.heads * shape.keys + at::get_num_threads() * std::min(512.0, shape.keys);
   return rows * shape.head_dim * ElementBytes(shape.dtype);

@@ -54,24 +54,33 @@ std::function<void()> ByTiles(Matmul& o, Inputs& in) {
                              static_cast<std::byte*>(packed.mutable_data_ptr()), kernels::ThreadPool(threads));
     return packed;
   });
-  const kernels::TileProductHere<kProduct> product = {.x = Elements<X>(o.a),
-                                                      .w = static_cast<const std::byte*>(panels.const_data_ptr()),
-                                                      .output = {Elements<kernels::TileResult<kProduct>>(o.y), n},
-                                                      .m = o.a.size(0),
-                                                      .n = n,
-                                                      .k = k};
-  return [product, threads, panels] { product(kernels::ThreadPool(threads)); };
+  return kernels::WithTiles<kProduct>([&](auto product) -> std::function<void()> {
+    product.x = Elements<X>(o.a);
+    product.w = static_cast<const std::byte*>(panels.const_data_ptr());
+    product.output = {Elements<kernels::TileResult<kProduct>>(o.y), n};
+    product.m = o.a.size(0);
+    product.n = n;
+    product.k = k;
+    return [product, threads, panels] { product(kernels::ThreadPool(threads)); };
+  });
 }
 
 kernels::TileProduct ProductOf(Dtype dtype) {
-  return dtype == Dtype::kInt8 ? kernels::TileProduct::kInt8 : kernels::TileProduct::kBf16;
+  switch (dtype) {
+    case Dtype::kFp32:
+      return kernels::TileProduct::kFp32;
+    case Dtype::kInt8:
+      return kernels::TileProduct::kInt8;
+    default:
+      return kernels::TileProduct::kBf16;
+  }
 }
 
 absl::Status TilesSupport(const Point& at, const Device&) {
   if (kernels::HasTiles(ProductOf(at.Dtype()))) return absl::OkStatus();
   return absl::UnimplementedError(
-      "impl:native multiplies with tiles (Intel AMX), which this processor or its system lacks; impl:eager and "
-      "impl:onednn run everywhere");
+      "impl:native multiplies with tiles (Intel AMX) or AVX-512's instructions for this dtype, which this processor or "
+      "its system lacks; impl:eager and impl:onednn run everywhere");
 }
 
 at::ScalarType ResultType(Dtype dtype) {
@@ -219,10 +228,16 @@ const Registration kMatmul =
                "oneDNN's linear layer multiplies floats on processors; impl:eager "
                "takes all else")
         .Impl("native", OnCpu([](Matmul& o, const Point& at, Inputs& in) {
-                return at.Dtype() == Dtype::kInt8 ? ByTiles<kernels::TileProduct::kInt8>(o, in)
-                                                  : ByTiles<kernels::TileProduct::kBf16>(o, in);
+                switch (ProductOf(at.Dtype())) {
+                  case kernels::TileProduct::kFp32:
+                    return ByTiles<kernels::TileProduct::kFp32>(o, in);
+                  case kernels::TileProduct::kInt8:
+                    return ByTiles<kernels::TileProduct::kInt8>(o, in);
+                  default:
+                    return ByTiles<kernels::TileProduct::kBf16>(o, in);
+                }
               }))
-        .Takes({"bf16", "int8"}, "our own product multiplies tiles of bf16 and int8; impl:eager takes all else")
+        .Takes({"fp32", "bf16", "int8"}, "our own product multiplies fp32, bf16 and int8; impl:eager takes all else")
         .When(TilesSupport)
         .Graph()
         .When(GraphSupports)
@@ -242,7 +257,8 @@ const Registration kMatmul =
                                    {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}},
                                    {"n", {256, 512, 1024, 2048, 4096}}})
         .Points(Suite::kStandard, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {1024, 2048, 4096}}})
-        .Points(Suite::kStandard, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {512, 1024, 2048, 4096}}})
+        .Points(Suite::kStandard,
+                {{"impl", {"native"}}, {"dtype", {"fp32", "bf16", "int8"}}, {"n", {512, 1024, 2048, 4096}}})
         .Points(Suite::kStandard, {{"impl", {"eager"}},
                                    {"dtype", {"fp8"}},
                                    {"scales", {"tensor", "row"}},
@@ -263,14 +279,14 @@ const Registration kMatmul =
                 {{"impl", {"eager"}}, {"dtype", {"fp8"}}, {"scales", {"tensor", "row"}}, {"n", {8192, 16384}}})
         .Points(Suite::kMachineQuick,
                 {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8", "fp64"}}, {"n", {1024, 2048}}})
-        .Points(Suite::kMachineQuick, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", {1024, 2048}}})
+        .Points(Suite::kMachineQuick, {{"impl", {"native"}}, {"dtype", {"fp32", "bf16", "int8"}}, {"n", {1024, 2048}}})
         .Points(Suite::kFull,
                 {{"impl", {"eager"}}, {"dtype", {"bf16"}}, {kDataAxis, {kZeros, kIntegers}}, {"n", {4096, 8192}}})
         .Points(
             Suite::kMachine,
             {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8", "fp64"}}, {"n", kMachineSizes}})
         .Points(Suite::kMachine, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", kMachineSizes}})
-        .Points(Suite::kMachine, {{"impl", {"native"}}, {"dtype", {"bf16", "int8"}}, {"n", kMachineSizes}})
+        .Points(Suite::kMachine, {{"impl", {"native"}}, {"dtype", {"fp32", "bf16", "int8"}}, {"n", kMachineSizes}})
         .Growth("n", 3);
 
 }  // namespace

@@ -48,6 +48,18 @@ template <typename T>
   }
 }
 
+[[gnu::always_inline]] inline void MultiplyFp32(const std::byte* x, const std::byte* y, std::byte* sums) {
+  for (std::size_t m = 0; m < kTileRows; ++m) {
+    float totals[kTileColumns];
+    std::memcpy(totals, sums + m * kTileRowBytes, sizeof(totals));
+    for (std::size_t k = 0; k < kTileColumns; ++k) {
+      const auto of_x = At<float>(x, m, k);
+      for (std::size_t n = 0; n < kTileColumns; ++n) totals[n] = __builtin_fmaf(of_x, At<float>(y, k, n), totals[n]);
+    }
+    std::memcpy(sums + m * kTileRowBytes, totals, sizeof(totals));
+  }
+}
+
 // Wraps around.
 template <typename OfY>
 [[gnu::always_inline]] inline void MultiplyInt8(const std::byte* x, const std::byte* y, std::byte* sums) {
@@ -76,6 +88,8 @@ template <typename OfY>
       return MultiplyInt8<int8_t>(x, y, sums);
     case TileProduct::kInt8ByUint8:
       return MultiplyInt8<uint8_t>(x, y, sums);
+    case TileProduct::kFp32:
+      return MultiplyFp32(x, y, sums);
   }
 }
 

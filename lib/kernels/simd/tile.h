@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile registers (Intel AMX): eight registers of 16 rows of 64 bytes, and the products of two of them. Code for tiles
-// is a template over HardwareTiles, which has the instructions, and EmulatedTiles, which computes the same on every
-// processor, for tests. In a build with ROOFBENCH_EMULATE_TILES, which is for tests alone, every processor has tiles:
-// the emulated ones.
+// Products of tiles, 16 rows of 64 bytes each: by tile registers (Intel AMX), of which there are eight, or by vectors.
+// Code for tiles is a template over HardwareTiles, which has the instructions of the registers, VectorTiles, and
+// EmulatedTiles, which computes the same on every processor, for tests. In a build with ROOFBENCH_EMULATE_TILES, which
+// is for tests alone, every processor has tiles: the emulated ones.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ inline constexpr int kTileRowBytes = 64;
 inline constexpr int kTileBytes = kTileRows * kTileRowBytes;
 inline constexpr int kTileColumns = 16;  // of sums, 32 bits each
 
-// Rows of x from which a linear layer takes tiles, be they half empty. Few rows are bound by the bytes of the weight,
-// of which a core multiplies at least 32 a cycle by tiles, however full: several times what memory gives it. Vectors
-// take longer with each row, and about as long as memory with eight of bf16.
+// Rows of x from which a linear layer takes tile registers, be they half empty. Few rows are bound by the bytes of the
+// weight, of which a core multiplies at least 32 a cycle by registers, however full: several times what memory gives
+// it.
 inline constexpr int64_t kLeastTileLinearRows = kTileRows / 2;
 
 // How a product reads its operands; sums are fp32 or int32. Row m of x holds 16 groups of 4 bytes, and row k of y holds
@@ -32,11 +32,13 @@ enum class TileProduct {
   kBf16,         // TDPBF16PS: groups of two bf16
   kInt8,         // TDPBSSD: groups of four signed bytes
   kInt8ByUint8,  // TDPBSUD: the same, of which those of y are unsigned
+  kFp32,         // by vectors alone: a group is an element
 };
 
 // Multiply-adds of one product.
 constexpr int TileMultiplyAdds(TileProduct product) {
-  return kTileRows * kTileColumns * kTileColumns * (product == TileProduct::kBf16 ? 2 : 4);
+  const int of_group = product == TileProduct::kFp32 ? 1 : product == TileProduct::kBf16 ? 2 : 4;
+  return kTileRows * kTileColumns * kTileColumns * of_group;
 }
 
 #if ROOFBENCH_X86 && !ROOFBENCH_EMULATE_TILES
@@ -123,6 +125,12 @@ class EmulatedTiles {
 using HardwareTiles = EmulatedTiles;
 #endif
 
+// Vectors of 16 sums: of a row of x, a group at a time, with 16 columns of y; or with 1, 2, 4 or 8, of which a vector
+// then holds 16, 8, 4 or 2 adjacent groups each. Needs kAvx512Bf16, kAvx512Vnni, or for fp32 kAvx512.
+class VectorTiles {};
+// The most columns that are packed so.
+inline constexpr int64_t kFewTileColumns = 8;
+
 // Where MultiplyTiles finds an operand, and where its sums; distances are in bytes.
 struct TileOperand {
   const std::byte* data;
@@ -137,12 +145,10 @@ struct TileSums {
   int64_t second_of_y;
 };
 
-// Adds the products of kOfX tiles of x and kOfY of y (1 or 2 each) over all steps to their sums: to the previous ones
-// if `add`, to zeros otherwise. `kept`: where the tiles of x are copied to, step after step, for the next products with
-// them; nullptr: nowhere.
+// MultiplyTiles of tile registers.
 template <typename Tiles, TileProduct kProduct, int kOfX, int kOfY>
-void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int64_t steps, bool add,
-                   const TileSums& sums, std::byte* kept = nullptr) {
+void MultiplyInRegisters(Tiles& tiles, const TileOperand& x, const TileOperand& y, int64_t steps, bool add,
+                         const TileSums& sums, std::byte* kept) {
   const auto each_sum = [&](const auto& function) {
     function(std::integral_constant<int, 0>(), sums.data);
     if constexpr (kOfY == 2) function(std::integral_constant<int, 1>(), sums.data + sums.second_of_y);
@@ -180,4 +186,20 @@ void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int
   each_sum([&](auto tile, std::byte* to) { tiles.template Store<tile>(to, sums.row); });
 }
 
+// MultiplyTiles of VectorTiles. With kOfY = 1, a step of y of fewer than 16 lines has as many columns.
+template <TileProduct kProduct, int kOfX, int kOfY>
+void MultiplyByVectors(const TileOperand& x, const TileOperand& y, int64_t steps, bool add, const TileSums& sums);
+
+// Adds the products of kOfX tiles of x and kOfY of y (1 or 2 each) over all steps to their sums: to the previous ones
+// if `add`, to zeros otherwise. `kept`: where the tiles of x are copied to, step after step, for the next products with
+// them; nullptr: nowhere.
+template <typename Tiles, TileProduct kProduct, int kOfX, int kOfY>
+void MultiplyTiles(Tiles& tiles, const TileOperand& x, const TileOperand& y, int64_t steps, bool add,
+                   const TileSums& sums, std::byte* kept = nullptr) {
+  if constexpr (std::is_same_v<Tiles, VectorTiles>) {
+    return MultiplyByVectors<kProduct, kOfX, kOfY>(x, y, steps, add, sums);
+  } else {
+    MultiplyInRegisters<Tiles, kProduct, kOfX, kOfY>(tiles, x, y, steps, add, sums, kept);
+  }
+}
 }  // namespace roofbench::kernels

@@ -104,7 +104,7 @@ class NativeDecoder final : public DecoderModel {
     const auto options = weights_.embedding.options();
     const auto measure = [&](const StoredMatrix& matrix, int64_t most) {
       if (matrix.rows == 0 || matrix.MultipliesIntegers()) return;
-      for (int64_t rows = kernels::kLeastTileLinearRows; rows < 2 * most; rows *= 2) {
+      for (int64_t rows = by_tiles_.least_rows(); rows < 2 * most; rows *= 2) {
         matrix.Apply(at::ones({std::min(rows, most), matrix.columns}, options), 0, 0, nullptr, nullptr, linear_);
       }
     };
@@ -189,7 +189,7 @@ class NativeDecoder final : public DecoderModel {
   // As at::linear, for a prompt.
   at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
     const auto library = [&] { return at::linear(x, weight, bias); };
-    if (!LinearByTiles::Takes(x)) return library();
+    if (!by_tiles_.Takes(x)) return library();
     const auto by_tiles = [&] {
       const observe::Range kernel("roofbench::linear by tiles");
       return by_tiles_(x, weight, bias, pool_);

@@ -100,7 +100,7 @@ RegionProducts<T>::RegionProducts(const Sizes& sizes, double outlier_threshold, 
                                   int threads)
     : outlier_threshold_(outlier_threshold), tiles_(tiles), shares_(sizes.products), scratch_(Size(threads)) {
   for (Scratch& s : scratch_) s.quantized = {sizes.vectors, sizes.widest};
-  if (tiles == nullptr || sizes.vectors < kernels::kLeastTileLinearRows) return;
+  if (tiles == nullptr || sizes.vectors < tiles->least_rows) return;
   const int64_t steps = kernels::TileSteps(sizes.widest * int64_t{sizeof(T)});
   for (Scratch& s : scratch_) s.packed = at::empty({kernels::PanelBytes(sizes.vectors, steps)}, at::kByte);
 }
@@ -130,8 +130,7 @@ const kernels::Int8Activations& RegionProducts<T>::Prepare(const Worker& worker,
       Mark(worker, Int8Stage::kQuantize);
     }
     if (TakesTiles(work)) {
-      kernels::PackTileColumns(reinterpret_cast<const std::byte*>(work.x), work.m, matrix.columns * int64_t{sizeof(T)},
-                               matrix.columns * int64_t{sizeof(T)}, own.Packed(), kernels::SerialFor());
+      tiles_->pack(work.x, work.m, matrix.columns, own.Packed(), kernels::SerialFor());
       if (worker.index() == 0) ++tile_products_;
     }
   }
@@ -149,13 +148,14 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
       return Mark(worker, Int8Stage::kProduct);
     }
     if (TakesTiles(work)) {
-      return tiles_->run_columns({.x = scratch_[Size(worker.index())].Packed(),
-                                  .w = Elements<T>(matrix.weight) + work.expert * matrix.rows * matrix.columns,
-                                  .y = work.y,
-                                  .m = work.m,
-                                  .n = matrix.rows,
-                                  .k = matrix.columns},
-                                 rows);
+      return tiles_->run_columns_to_floats(
+          {.x = scratch_[Size(worker.index())].Packed(),
+           .w = Elements<T>(matrix.weight) + work.expert * matrix.rows * matrix.columns,
+           .y = work.y,
+           .m = work.m,
+           .n = matrix.rows,
+           .k = matrix.columns},
+          rows);
     }
     if (matrix.format == WeightFormat::kInt8) {
       const kernels::Int8Weight first{Elements<int8_t>(matrix.weight), Elements<float>(matrix.scale), matrix.rows,

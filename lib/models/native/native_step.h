@@ -141,8 +141,7 @@ class RegionProducts {
   }
 
   bool TakesTiles(const RegionProduct<T>& work) const {
-    return tiles_ != nullptr && work.matrix.format == workload::WeightFormat::kBf16 &&
-           work.m >= kernels::kLeastTileLinearRows;
+    return tiles_ != nullptr && work.matrix.format == workload::WeightFormat::kBf16 && work.m >= tiles_->least_rows;
   }
 
   const double outlier_threshold_;

@@ -208,7 +208,8 @@ enum class Kind : uint8_t { kOurs, kFaster };
 template <typename ByTiles, typename ByLibrary>
 at::Tensor TiledProduct(Kind kind, const at::Tensor& x, ShapeClass shape, ByTiles by_tiles, ByLibrary by_library) {
   LayerProducts& products = LayerProducts::OfProcess();
-  if (products.tiles == nullptr || !LinearByTiles::Takes(x)) return by_library();
+  const bool takes_tiles = x.scalar_type() == at::kBFloat16 && x.size(0) >= kernels::kLeastTileLinearRows;
+  if (products.tiles == nullptr || !takes_tiles) return by_library();
   shape.threads = TorchThreads().threads();
   const auto ours = [&] { return by_tiles(*products.tiles); };
   if (kind == Kind::kOurs || products.choice == nullptr ||

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/kernels/operators/products/gemv_rows.h"
+#include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/isa.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -159,20 +160,19 @@ Scratch& ScratchOf(int64_t vector) {
   return all[static_cast<std::size_t>(vector)];
 }
 
-// The product of a vector with rows. `vectors` takes several vectors at once; null where no variant does.
+// The product of a vector with rows, and of several at once; null where they are multiplied one after the other.
 template <typename Weight, typename X>
 struct PlainProduct {
   void (*rows)(const Weight& weight, const X* x, float* y, Range rows) = nullptr;
-  void (*vectors)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
-                  const FetchPlan& fetch) = nullptr;
+  const TileLinearKernels* vectors = nullptr;
 };
 template <typename Weight, typename X>
 constexpr IsaVariant<PlainProduct<Weight, X>> kPlainVariants[] = {{0, {PortableRows}}};
 #if ROOFBENCH_X86
 template <>
 constexpr IsaVariant<PlainProduct<Bf16Weight, Bf16>> kPlainVariants<Bf16Weight, Bf16>[] = {
-    {kAvx512Bf16 | kFewStreams, {Avx512FewStreams, Avx512Vectors}},
-    {kAvx512Bf16, {Avx512Rows, Avx512Vectors}},
+    {kAvx512Bf16 | kFewStreams, {Avx512FewStreams, &kTileLinearKernels<VectorTiles>}},
+    {kAvx512Bf16, {Avx512Rows, &kTileLinearKernels<VectorTiles>}},
     {0, {PortableRows}}};
 #endif
 
@@ -269,12 +269,22 @@ void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
 // Multiplies the rows with several vectors at a time. Returns false, without doing so, if no variant does that.
 template <typename Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
-  const auto variant = BestVariant<kPlainVariants<Weight, X>>().vectors;
-  if (variant == nullptr) return false;
-  RunVectors(work, rows, [&](int64_t first, int64_t vectors, float* y, Range chunk, const FetchPlan& fetch) {
-    variant(work.weight, work.x + first * work.weight.k, vectors, y, kMostChunkRows, chunk, fetch);
-  });
-  return true;
+  if constexpr (std::is_same_v<Weight, Bf16Weight>) {
+    const TileLinearKernels* const tiles = BestVariant<kPlainVariants<Weight, X>>().vectors;
+    if (tiles == nullptr) return false;
+    const auto [data, n, k] = work.weight;
+    thread_local std::vector<Line<std::byte>> packed;
+    packed.resize(static_cast<std::size_t>(PanelBytes(work.m, TileSteps(k * int64_t{sizeof(X)})) / kLineBytes));
+    tiles->pack(work.x, work.m, k, packed.data()->values, SerialFor());
+    const TileLinear<Y> linear = {.x = packed.data()->values, .w = data, .y = work.y, .m = work.m, .n = n, .k = k};
+    if constexpr (std::is_same_v<Y, float>) {
+      tiles->run_columns_to_floats(linear, rows);
+    } else {
+      tiles->run_columns(linear, rows);
+    }
+    return true;
+  }
+  return false;
 }
 
 template <Quantized Weight, typename X, typename Y>

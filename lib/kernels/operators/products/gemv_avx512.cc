@@ -269,103 +269,6 @@ ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Weight& weight, const Fixed
   }
 }
 
-// Multiplies rows of one product with several vectors. With a vector at a time, every product of two registers takes a
-// load of weights from the second-level cache, which gives half a line per cycle: a quarter of the arithmetic roof.
-
-// Rows and vectors that are multiplied with each other.
-struct Tile {
-  const Bf16* weight;  // the first row
-  int64_t row_stride;  // from a row to the next one
-  const Bf16* x;       // the first vector
-  int64_t k;           // elements of a row and of a vector
-  float* y;            // the result of the first row and vector
-  int64_t y_row_stride;
-  int64_t y_vector_stride;
-};
-
-// The sums of four registers. Adds in the order of _mm512_reduce_add_ps, so that a vector has the same result alone and
-// among others.
-ROOFBENCH_TARGET_AVX512_BF16 inline __m128 SumsOf(__m512 a, __m512 b, __m512 c, __m512 d) {
-  constexpr int kLowerHalves = 0x44;
-  constexpr int kUpperHalves = 0xee;
-  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, kLowerHalves), _mm512_shuffle_f32x4(a, b, kUpperHalves));
-  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, kLowerHalves), _mm512_shuffle_f32x4(c, d, kUpperHalves));
-  constexpr int kEvenQuarters = 0x88;
-  constexpr int kOddQuarters = 0xdd;
-  __m512 all = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, kEvenQuarters), _mm512_shuffle_f32x4(ab, cd, kOddQuarters));
-  constexpr int kSwapPairs = 0x4e;
-  constexpr int kSwapNeighbours = 0xb1;
-  all = _mm512_add_ps(all, _mm512_permute_ps(all, kSwapPairs));
-  all = _mm512_add_ps(all, _mm512_permute_ps(all, kSwapNeighbours));
-  constexpr __mmask16 kFirstOfEachQuarter = 0x1111;
-  return _mm512_castps512_ps128(_mm512_maskz_compress_ps(kFirstOfEachQuarter, all));
-}
-
-// Multiplies the next `count` elements of all rows with those of all vectors. Each line is loaded once. `ahead`: the
-// prefetch distance into the second-level cache.
-template <int kRows, int kVectors, bool kFetches>
-ROOFBENCH_TARGET_AVX512_BF16 inline void AddStep(const Tile& tile, int64_t i, int64_t count, int64_t ahead,
-                                                 __m512 (&sums)[kRows][kVectors]) {
-  const auto load = [count](const Bf16* from) ROOFBENCH_TARGET_AVX512_BF16 {
-    return count == kElements ? avx512::LoadLine(from) : avx512::LoadFirst(from, count);
-  };
-  __m512i x[kVectors];
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) x[v] = load(tile.x + v * tile.k + i);
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    const Bf16* const line = tile.weight + r * tile.row_stride + i;
-    if constexpr (kFetches) avx512::PrefetchL2(reinterpret_cast<const char*>(line) + ahead);
-    const __m512i w = load(line);
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) avx512::AddDot(sums[r][v], w, x[v]);
-  }
-}
-
-template <int kRows, int kVectors, bool kFetches>
-ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahead) {
-  static_assert(kRows % 4 == 0);
-  __m512 sums[kRows][kVectors];
-  avx512::Clear(sums);
-  int64_t i = 0;
-  for (; i + kElements <= tile.k; i += kElements) AddStep<kRows, kVectors, kFetches>(tile, i, kElements, ahead, sums);
-  if (i < tile.k) AddStep<kRows, kVectors, kFetches>(tile, i, tile.k - i, ahead, sums);
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) {
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; r += 4) {
-      float results[4];
-      _mm_storeu_ps(results, SumsOf(sums[r][v], sums[r + 1][v], sums[r + 2][v], sums[r + 3][v]));
-      float* const y = tile.y + v * tile.y_vector_stride + r * tile.y_row_stride;
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) y[j * tile.y_row_stride] = results[j];
-    }
-  }
-}
-
-// Sums take the registers that the vectors and a line of weights leave of 32. A row is a stream of memory: eight rows
-// at a time where their sums fit, as for one vector.
-template <int kVectors>
-ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,
-                                         Range rows, const FetchPlan& fetch) {
-  constexpr int kRows = kVectors <= 3 ? 8 : 4;
-  const int64_t stride = rows.size() / kRows;
-  Tile tile = {.weight = weight.data + rows.begin * weight.k,
-               .row_stride = stride * weight.k,
-               .x = x,
-               .k = weight.k,
-               .y = y,
-               .y_row_stride = stride,
-               .y_vector_stride = y_stride};
-  for (int64_t row = 0; row < stride; ++row, tile.weight += weight.k, ++tile.y) {
-    if (row % fetch.shares == fetch.share) {
-      Multiply<kRows, kVectors, true>(tile, fetch.ahead);
-    } else {
-      Multiply<kRows, kVectors, false>(tile, 0);
-    }
-  }
-}
-
 // kRows rows of int8 with all vectors.
 template <int kRows, int kVectors, bool kFetches>
 ROOFBENCH_TARGET_AVX512_VNNI inline void MultiplyInt8(const Int8Weight& weight, int64_t row, int64_t stride,
@@ -521,18 +424,6 @@ void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range r
 }
 void Avx512FewStreams(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
   StreamRows<kFewRowStreams>(weight, x, y, rows);
-}
-
-ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y,
-                                                int64_t y_stride, Range rows, const FetchPlan& fetch) {
-  using Kernel = void (*)(const Bf16Weight&, const Bf16*, float*, int64_t, Range, const FetchPlan&);
-  constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
-  // The remaining rows add in another order, as they do for one vector.
-  const int64_t in_streams = rows.size() / kRowStreams * kRowStreams;
-  kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
-  for (int64_t v = 0; v < vectors; ++v) {
-    Avx512Rows(weight, x + v * weight.k, y + v * y_stride + in_streams, Range{rows.begin + in_streams, rows.end});
-  }
 }
 
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,

@@ -53,10 +53,6 @@ struct FetchPlan {
 // Need kAvx512Bf16. FewStreams, here and below, has the same results.
 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
 void Avx512FewStreams(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
-// For x[vectors, k], from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result equals that of
-// Avx512Rows.
-void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
-                   const FetchPlan& fetch);
 
 // Need kAvx512Vnni. Converts x[k]; `group` (0: none) is that of group_sums. False where x is not finite or so small
 // that its scale would not be finite: such activations need PortableRows.
@@ -65,7 +61,8 @@ void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range r
 void Avx512FewStreams(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512FewStreams(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
-// For several vectors, from 2 to kMostVectors; as those of bf16.
+// For several vectors, from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result equals that
+// of Avx512Rows.
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                    Range rows, const FetchPlan& fetch);
 #endif

@@ -42,7 +42,7 @@ void Int8Activations::Resize(int64_t m, int64_t k) {
   stride_ = RoundUp(k, kLineBytes) + kLineBytes;
   const int64_t rows = m < kLeastTileLinearRows ? m : RoundUp(m, kTileRows);  // tiles of int4 weights read whole ones
   if (Size(rows * stride_ / kLineBytes) > lines_.size()) lines_.resize(Size(rows * stride_ / kLineBytes));
-  if (BestInt8Variant().by_tiles != nullptr && m >= kLeastTileLinearRows) {
+  if (BestInt8Variant().TakesTiles(m)) {
     const std::size_t lines = Size(PanelBytes(m, TileSteps(k)) / kLineBytes);
     if (lines > tile_columns_.size()) tile_columns_.resize(lines);
   }
@@ -119,9 +119,11 @@ void Int8Activations::Quantize(const Bf16* x, const ParallelFor& parallel_for, i
       }
     }
   });
-  if (variant.by_tiles != nullptr && m_ >= kLeastTileLinearRows && group == 0) {
-    PackTileColumns(reinterpret_cast<const std::byte*>(row(0)), m_, stride_, k_, tile_columns_.data()->values,
-                    parallel_for);
+  if (variant.TakesTiles(m_) && group == 0) {
+    const auto* const lines = reinterpret_cast<const std::byte*>(row(0));
+    std::byte* const columns = tile_columns_.data()->values;
+    if (m_ <= variant.most_few_columns) return PackFewColumns(lines, m_, stride_, k_, columns);
+    PackTileColumns(lines, m_, stride_, k_, columns, parallel_for);
   }
 }
 

@@ -42,8 +42,8 @@ class Int8Activations {
   int64_t stride() const { return stride_; }
   const int8_t* row(int64_t row) const { return lines_.data()->values + row * stride_; }  // zeros from k to stride
   const float* row_max() const { return row_max_.data(); }                                // [m]: SCA
-  // The rows as the columns of tiles (PackTileColumns), where the processor has some and m is kLeastTileLinearRows or
-  // more, unless groups are summed.
+  // The rows as the columns of tiles (PackTileColumns, or PackFewColumns), where the variant takes tiles for m rows,
+  // unless groups are summed.
   const std::byte* tile_columns() const { return tile_columns_.data()->values; }
   const int32_t* sums() const { return sums_.data(); }  // [m]: of a row
   int64_t group() const { return group_; }

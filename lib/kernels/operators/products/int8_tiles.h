@@ -19,7 +19,8 @@ void MultiplyInt8ByTiles(const Int8Block& block) {
                                                                          .output = {block.products, block.width},
                                                                          .m = block.rows,
                                                                          .n = block.m,
-                                                                         .k = block.k}
+                                                                         .k = block.k,
+                                                                         .few = block.few_columns}
       .RunRows({0, block.rows});
 }
 

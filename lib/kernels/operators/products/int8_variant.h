@@ -9,28 +9,26 @@
 #include "lib/kernels/operators/products/int4_product.h"
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
+#include "lib/kernels/simd/tile.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {
 
-// Rows of a weight whose products with few rows of x are computed before they are dequantized: kInt8PanelRows where
-// there are many.
+// Rows of a weight whose products with few rows of x are computed before they are dequantized.
 inline constexpr int64_t kInt8BlockRows = 64;
-// Where tiles multiply many rows, as many stay in an L2 for all of them.
-inline constexpr int64_t kInt8TileBlockRows = 256;
 // As many make the streams of a single row's product long, unless outliers are gathered.
 inline constexpr int64_t kInt8LongBlockRows = 1024;
 
 // products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
 struct Int8Block {
-  const int8_t* w = nullptr;       // [rows, k]
-  const uint8_t* panel = nullptr;  // the same in the order of Pack
+  const int8_t* w = nullptr;  // [rows, k]
   int64_t rows = 0;
   int64_t k = 0;
   const int8_t* x = nullptr;  // [m, stride], zeros from k to a multiple of 64
   int64_t stride = 0;
   const int32_t* sums = nullptr;            // [m]: of the rows of x
-  const std::byte* tile_columns = nullptr;  // x as the columns of tiles (PackTileColumns)
+  const std::byte* tile_columns = nullptr;  // x as the columns of tiles (PackTileColumns, or PackFewColumns)
+  bool few_columns = false;
   int64_t m = 0;
   int32_t* products = nullptr;
   int64_t width = 0;
@@ -47,12 +45,16 @@ struct Int8Variant {
   // round(x · inverse), to even and within ±127, where |x| is below `threshold` (0: of all), and 0 elsewhere. Returns
   // the sum. Infinities and NaNs saturate.
   int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
-  void (*few_rows)(const Int8Block& block);
-  int64_t most_outlier_rows = 0;  // with up to as many rows of x, few_rows also sums outliers
-  // Null where many rows of x are treated as few. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
-  void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) = nullptr;
-  void (*many_rows)(const Int8Block& block) = nullptr;
-  void (*by_tiles)(const Int8Block& block) = nullptr;  // from kLeastTileLinearRows rows of x on; null: without tiles
+  void (*few_rows)(const Int8Block& block);            // where by_tiles takes the others, a single row of x
+  int64_t most_outlier_rows = 0;                       // with up to as many rows of x, few_rows also sums outliers
+  void (*by_tiles)(const Int8Block& block) = nullptr;  // null where many rows of x are treated as few
+  int64_t most_few_columns = 0;                        // rows of x that are packed by PackFewColumns
+  // Rows of a weight that stay in an L2 for all rows of x, and of these, whole panels, those whose products with them
+  // stay there until they are dequantized.
+  int64_t tile_block_rows = 0;
+  int64_t tile_rows_at_once = 0;
+
+  bool TakesTiles(int64_t rows) const { return by_tiles != nullptr && rows > 1; }
 };
 
 const Int8Variant& BestInt8Variant();
@@ -95,15 +97,5 @@ using SumInt4Groups = void (*)(const Int4GroupSums& work);
 // RunRows whose rows of x are summed by `sum` where they fill tiles. Null: without tiles.
 template <typename Y>
 void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum);
-
-// Splits rows of x into groups of at most `most`, as even as possible: `by_count[c - 1]` takes c of them.
-template <typename Block>
-void InGroups(const Block& block, int64_t most, void (*const* by_count)(const Block& block, int64_t x_row)) {
-  const int64_t groups = (block.m + most - 1) / most;
-  for (int64_t group = 0; group < groups; ++group) {
-    const Range rows = Share(block.m, 1, static_cast<int>(group), static_cast<int>(groups));
-    by_count[rows.size() - 1](block, rows.begin);
-  }
-}
 
 }  // namespace roofbench::kernels

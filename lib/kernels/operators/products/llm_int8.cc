@@ -192,13 +192,8 @@ HWY_AFTER_NAMESPACE();
 namespace roofbench::kernels {
 namespace {
 
-// From this many rows of x on, a panel of the weight is packed: below, memory bounds the product, and packing adds to
-// it.
-constexpr int64_t kManyRows = 16;
-// Rows of x whose products with a panel stay in a first-level cache until they are dequantized.
+// Rows of x whose products with a block of the weight stay in a first-level cache until they are dequantized.
 constexpr int64_t kRowsAtOnce = 96;
-// By tiles: whole panels, whose products with a block of the weight stay in an L2.
-constexpr int64_t kTileRowsAtOnce = 4 * kPanelRows;
 HWY_EXPORT(Variant);
 ROOFBENCH_HIGHWAY_DISPATCHES(Dequantize, Int8Dequantized)
 
@@ -216,7 +211,6 @@ std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); 
 
 // Buffers that a thread keeps for its next product.
 struct Scratch {
-  std::vector<Line<uint8_t>> panel;
   std::vector<int32_t> products;
   std::vector<float> outlier_sums;
   std::vector<float> outlier_w;
@@ -246,16 +240,14 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const LlmInt8Weight& weight = work.weight;
   const Int8Activations& x = *work.activations;
   const Int8Variant& variant = BestInt8Variant();
-  const bool by_tiles = variant.by_tiles != nullptr && x.m() >= kLeastTileLinearRows;
-  const bool packs = !by_tiles && variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
+  const bool by_tiles = variant.TakesTiles(x.m());
   const bool gathers = x.outlier_groups().first.empty();
   const auto gathered = gathers ? static_cast<int64_t>(x.outliers().size()) : 0;
   const int64_t few_rows = x.m() == 1 && gathered == 0 ? kInt8LongBlockRows : kInt8BlockRows;
-  const int64_t width = by_tiles ? kInt8TileBlockRows : packs ? kInt8PanelRows : few_rows;
-  const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), by_tiles ? kTileRowsAtOnce : kRowsAtOnce);
-  const auto multiply = by_tiles ? variant.by_tiles : packs ? variant.many_rows : variant.few_rows;
+  const int64_t width = by_tiles ? variant.tile_block_rows : few_rows;
+  const int64_t at_once = std::min(x.m(), by_tiles ? variant.tile_rows_at_once : kRowsAtOnce);
+  const auto multiply = by_tiles ? variant.by_tiles : variant.few_rows;
   Scratch& scratch = t_scratch;
-  if (packs) scratch.panel.resize(Size(kInt8PanelRows * RoundUp(weight.k, kLineBytes) / kLineBytes));
   scratch.products.resize(Size(at_once * width));
   if (!gathers) scratch.outlier_sums.resize(Size(at_once * width));
   for (int64_t first = rows.begin; first < rows.end; first += width) {
@@ -264,14 +256,11 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
                     .rows = count,
                     .k = weight.k,
                     .stride = x.stride(),
+                    .few_columns = x.m() <= variant.most_few_columns,
                     .products = scratch.products.data(),
                     .width = width,
                     .outlier_groups = x.outlier_groups().first,
                     .outlier_sums = scratch.outlier_sums.data()};
-    if (packs) {
-      variant.pack(block.w, count, weight.k, scratch.panel.data()->values);
-      block.panel = scratch.panel.data()->values;
-    }
     for (int64_t row = 0; row < x.m(); row += at_once) {
       block.x = x.row(row);
       block.sums = x.sums() + row;

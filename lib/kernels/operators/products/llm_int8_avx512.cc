@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 
+#include "lib/kernels/operators/products/gemv_rows.h"
 #include "lib/kernels/operators/products/int8_tiles.h"
 #include "lib/kernels/operators/products/int8_variant.h"
 #include "lib/kernels/simd/avx512.h"
@@ -16,8 +17,6 @@ namespace roofbench::kernels {
 namespace {
 
 constexpr int64_t kFloats = 16;  // in a vector
-// Prefetch distance of a row into the second-level cache.
-constexpr int64_t kAhead = 2048;
 
 // Loads 16 elements from x[i] on as fp32, zeros after the k-th.
 ROOFBENCH_TARGET_AVX512 inline __m512 Load(const Bf16* x, int64_t i, int64_t k) {
@@ -61,154 +60,78 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float thresho
   return _mm512_reduce_add_epi32(sum);
 }
 
-// The sums of the outlier columns of DotTile's rows, which are still in the first-level cache.
-template <int kRows, int kOfX>
-ROOFBENCH_TARGET_AVX512 inline void SumOutliers(const Int8Block& block, int64_t row, int64_t step, int64_t x_row) {
+// The sums of the outlier columns of DotRows, which are still in the first-level cache.
+template <int kRows>
+ROOFBENCH_TARGET_AVX512 inline void SumOutliers(const Int8Block& block, int64_t row, int64_t step) {
   static_assert(OutlierGroups::kColumns == kFloats);
   const auto groups = static_cast<int64_t>(block.outlier_groups.size());
   const __mmask16 mask = avx512::Mask16(block.k);  // all, unless the only group is the whole row
   const int8_t* const w = block.w + row * block.k;
-  const float* const x = block.outlier_x + x_row * groups * kFloats;
-  __m512 sums[kRows][kOfX];
-  avx512::Clear(sums);
+  __m512 sums[kRows];
+#pragma GCC unroll 8
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
   for (int64_t g = 0; g < groups; ++g) {
     const int8_t* const group = w + block.outlier_groups[static_cast<std::size_t>(g)];
+    const __m512 x = _mm512_loadu_ps(block.outlier_x + g * kFloats);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const __m128i bytes = _mm_maskz_loadu_epi8(mask, group + r * step * block.k);
-      const __m512 weights = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-#pragma GCC unroll 8
-      for (int c = 0; c < kOfX; ++c) {
-        sums[r][c] = _mm512_fmadd_ps(weights, _mm512_loadu_ps(x + (c * groups + g) * kFloats), sums[r][c]);
-      }
+      sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)), x, sums[r]);
     }
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int c = 0; c < kOfX; ++c) {
-      block.outlier_sums[(x_row + c) * block.width + row + r * step] = _mm512_reduce_add_ps(sums[r][c]);
-    }
-  }
+  for (int r = 0; r < kRows; ++r) block.outlier_sums[row + r * step] = _mm512_reduce_add_ps(sums[r]);
 }
 
-// Multiplies rows row + r · step of the weight with rows x_row + c of x, 64 columns at a time. Each line of either is
-// loaded once.
-template <int kRows, int kOfX, bool kFetches>
-ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t row, int64_t step, int64_t x_row) {
+// Multiplies rows row + r · step of the weight with a row of x, 64 columns at a time.
+template <int kRows, bool kFetches>
+ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Block& block, int64_t row, int64_t step) {
   const int64_t k = block.k;
   const int8_t* const w = block.w + row * k;
-  const int8_t* const x = block.x + x_row * block.stride;
-  __m512i sums[kRows][kOfX];
-  avx512::Clear(sums);
+  __m512i sums[kRows];
+#pragma GCC unroll 8
+  for (__m512i& sum : sums) sum = _mm512_setzero_si512();
   int64_t i = 0;
   for (; i + kLineBytes <= k; i += kLineBytes) {
-    __m512i of_x[kOfX];
-#pragma GCC unroll 8
-    for (int c = 0; c < kOfX; ++c) of_x[c] = _mm512_load_si512(x + c * block.stride + i);
+    const __m512i x = _mm512_load_si512(block.x + i);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const int8_t* const line = w + r * step * k + i;
-      if constexpr (kFetches) avx512::PrefetchL2(line + kAhead);
-      const __m512i weights = avx512::Unsigned(_mm512_loadu_si512(line));
-#pragma GCC unroll 8
-      for (int c = 0; c < kOfX; ++c) avx512::AddDot(sums[r][c], weights, of_x[c]);
+      if constexpr (kFetches) avx512::PrefetchL2(line + kRowAhead);
+      avx512::AddDot(sums[r], avx512::Unsigned(_mm512_loadu_si512(line)), x);
     }
   }
   if (i < k) {
+    const __m512i x = _mm512_load_si512(block.x + i);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const __m512i weights = avx512::Unsigned(_mm512_maskz_loadu_epi8(avx512::Mask64(k - i), w + r * step * k + i));
-#pragma GCC unroll 8
-      for (int c = 0; c < kOfX; ++c) {
-        avx512::AddDot(sums[r][c], weights, _mm512_load_si512(x + c * block.stride + i));
-      }
+      avx512::AddDot(sums[r], avx512::Unsigned(_mm512_maskz_loadu_epi8(avx512::Mask64(k - i), w + r * step * k + i)),
+                     x);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int c = 0; c < kOfX; ++c) {
-      block.products[(x_row + c) * block.width + row + r * step] =
-          _mm512_reduce_add_epi32(sums[r][c]) - 128 * block.sums[x_row + c];
-    }
+    block.products[row + r * step] = _mm512_reduce_add_epi32(sums[r]) - 128 * block.sums[0];
   }
-  if (!block.outlier_groups.empty()) SumOutliers<kRows, kOfX>(block, row, step, x_row);
+  if (!block.outlier_groups.empty()) SumOutliers<kRows>(block, row, step);
 }
 
-// Each stream of the weight is a contiguous share of the rows: adjacent short rows would all end at once and restart
-// elsewhere. As many as there are registers for, or two without prefetches (see kFewStreams).
-template <int kOfX, bool kFew>
-ROOFBENCH_TARGET_AVX512_VNNI void DotRows(const Int8Block& block, int64_t x_row) {
-  constexpr int kMostStreams = kOfX == 1 ? 8 : 4;
-  constexpr int kStreams = kFew ? 2 : kMostStreams;
+// A row of x. Each stream of the weight is a contiguous share of the rows: adjacent short rows would all end at once
+// and restart elsewhere.
+template <int kStreams>
+void StreamRows(const Int8Block& block) {
   const int64_t step = block.rows / kStreams;
-  for (int64_t i = 0; i < step; ++i) DotTile<kStreams, kOfX, !kFew>(block, i, step, x_row);
-  for (int64_t i = step * kStreams; i < block.rows; ++i) DotTile<1, kOfX, true>(block, i, 1, x_row);
+  for (int64_t i = 0; i < step; ++i) DotRows<kStreams, kStreams == kRowStreams>(block, i, step);
+  for (int64_t i = step * kStreams; i < block.rows; ++i) DotRows<1, true>(block, i, 1);
 }
 
-template <bool kFew>
-void FewRowsInStreams(const Int8Block& block) {
-  constexpr void (*kByCount[])(const Int8Block&, int64_t) = {DotRows<1, kFew>, DotRows<2, kFew>, DotRows<3, kFew>,
-                                                             DotRows<4, kFew>, DotRows<5, kFew>, DotRows<6, kFew>};
-  InGroups(block, std::size(kByCount), kByCount);
+void OneRow(const Int8Block& block) {
+  IsaHas(kFewStreams) ? StreamRows<kFewRowStreams>(block) : StreamRows<kRowStreams>(block);
 }
 
-void FewRows(const Int8Block& block) {
-  IsaHas(kFewStreams) ? FewRowsInStreams<true>(block) : FewRowsInStreams<false>(block);
-}
-
-// [k / 4, 32 rows, 4] unsigned: a vector holds four columns of 16 rows, the order in which the instruction sums them.
-ROOFBENCH_TARGET_AVX512_VNNI void Pack(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) {
-  for (int64_t half = 0; half < 2; ++half) {
-    for (int64_t i = 0; i < k; i += kLineBytes) {
-      __m512i v[16];
-#pragma GCC unroll 16
-      for (int64_t r = 0; r < 16; ++r) {
-        const int64_t row = half * 16 + r;
-        const __mmask64 mask = row < rows ? avx512::Mask64(k - i) : 0;
-        v[r] = avx512::Unsigned(_mm512_maskz_loadu_epi8(mask, w + (row < rows ? row * k + i : 0)));
-      }
-      avx512::Transpose(v);
-      uint8_t* const to = panel + i * kInt8PanelRows + half * kLineBytes;
-#pragma GCC unroll 16
-      for (int64_t g = 0; g < 16; ++g) _mm512_store_si512(to + g * 2 * kLineBytes, v[g]);
-    }
-  }
-}
-
-// Multiplies a panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent.
-template <int kOfX>
-ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int8Block& block, int64_t x_row) {
-  const int8_t* x = block.x + x_row * block.stride;
-  const uint8_t* panel = block.panel;
-  const int64_t stride = block.stride;
-  __m512i sums[kOfX][2];
-  avx512::Clear(sums);
-  for (int64_t i = 0; i < block.k; i += 4, panel += 2 * kLineBytes, x += 4) {
-    const __m512i low = _mm512_load_si512(panel);
-    const __m512i high = _mm512_load_si512(panel + kLineBytes);
-#pragma GCC unroll 12
-    for (int c = 0; c < kOfX; ++c) {
-      const __m512i of_x = avx512::BroadcastFour(x + c * stride);
-      avx512::AddDot(sums[c][0], low, of_x);
-      avx512::AddDot(sums[c][1], high, of_x);
-    }
-  }
-#pragma GCC unroll 12
-  for (int c = 0; c < kOfX; ++c) {
-    const __m512i added = _mm512_set1_epi32(128 * block.sums[x_row + c]);
-    int32_t* const to = block.products + (x_row + c) * block.width;
-    _mm512_storeu_si512(to, _mm512_sub_epi32(sums[c][0], added));
-    _mm512_storeu_si512(to + kFloats, _mm512_sub_epi32(sums[c][1], added));
-  }
-}
-
-void ManyRows(const Int8Block& block) {
-  constexpr void (*kByCount[])(const Int8Block&, int64_t) = {PanelRows<1>, PanelRows<2>,  PanelRows<3>,  PanelRows<4>,
-                                                             PanelRows<5>, PanelRows<6>,  PanelRows<7>,  PanelRows<8>,
-                                                             PanelRows<9>, PanelRows<10>, PanelRows<11>, PanelRows<12>};
-  InGroups(block, std::size(kByCount), kByCount);
+// Registers, but for few rows of x, of which vectors waste less.
+void MultiplyByRegisters(const Int8Block& block) {
+  block.few_columns ? MultiplyInt8ByTiles<VectorTiles>(block) : MultiplyInt8ByTiles<HardwareTiles>(block);
 }
 
 }  // namespace
@@ -216,19 +139,24 @@ void ManyRows(const Int8Block& block) {
 const Int8Variant& Avx512Int8Variant() {
   static constexpr Int8Variant kVariant = {.largest = Largest,
                                            .quantize = Quantize,
-                                           .few_rows = FewRows,
-                                           .most_outlier_rows = kLeastTileLinearRows - 1,  // as those of tiles
-                                           .pack = Pack,
-                                           .many_rows = ManyRows};
+                                           .few_rows = OneRow,
+                                           .most_outlier_rows = 1,
+                                           .by_tiles = MultiplyInt8ByTiles<VectorTiles>,
+                                           .most_few_columns = kFewTileColumns,
+                                           .tile_block_rows = 128,
+                                           .tile_rows_at_once = 64};
   return kVariant;
 }
 
 const Int8Variant& AmxInt8Variant() {
-  static const Int8Variant kVariant = [] {
-    Int8Variant variant = Avx512Int8Variant();
-    variant.by_tiles = MultiplyInt8ByTiles<HardwareTiles>;
-    return variant;
-  }();
+  static constexpr Int8Variant kVariant = {.largest = Largest,
+                                           .quantize = Quantize,
+                                           .few_rows = OneRow,
+                                           .most_outlier_rows = 1,
+                                           .by_tiles = MultiplyByRegisters,
+                                           .most_few_columns = kLeastTileLinearRows - 1,
+                                           .tile_block_rows = 256,
+                                           .tile_rows_at_once = 128};
   return kVariant;
 }
 

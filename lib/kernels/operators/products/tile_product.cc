@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/operators/products/tile_product.h"
 
-#include <type_traits>
+#include <span>
 
 #include "lib/kernels/simd/avx512.h"
 #include "lib/kernels/simd/isa.h"
@@ -15,16 +15,11 @@ void StorePortably(const float* sums, int64_t rows, int64_t columns, Bf16* y, in
   }
 }
 
-template <typename Sum, typename Y>
-void StoreTurnedPortably(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride) {
+template <typename Y>
+void StoreTurnedPortably(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride) {
   for (int64_t column = 0; column < columns; ++column, y += stride) {
     for (int64_t row = 0; row < rows; ++row) {
-      const Sum sum = sums[PanelSum(row, column)];
-      if constexpr (std::is_same_v<Sum, float>) {
-        y[row] = Rounded<Y>(sum + (bias == nullptr ? 0 : ToFloat(bias[row])));
-      } else {
-        y[row] = sum;
-      }
+      y[row] = Rounded<Y>(sums[PanelSum(row, column)] + (bias == nullptr ? 0 : ToFloat(bias[row])));
     }
   }
 }
@@ -47,13 +42,10 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 bias, __
   const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_add_ps(_mm512_castsi512_ps(sums), bias));
   _mm256_mask_storeu_epi16(y, mask, reinterpret_cast<__m256i>(rounded));
 }
-ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 /*bias*/, __mmask16 mask, int32_t* y) {
-  _mm512_mask_storeu_epi32(y, mask, sums);
-}
 
-template <typename Sum, typename Y>
-ROOFBENCH_TARGET_AVX512_BF16 void StoreTurnedByAvx512(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias,
-                                                      Y* y, int64_t stride) {
+template <typename Y>
+ROOFBENCH_TARGET_AVX512_BF16 void StoreTurnedByAvx512(const float* sums, int64_t rows, int64_t columns,
+                                                      const Bf16* bias, Y* y, int64_t stride) {
   for (int64_t row = 0; row < rows; row += kTileRows) {
     const __mmask16 mask = avx512::Mask16(rows - row);
     const __m512 added = bias == nullptr ? _mm512_setzero_ps()
@@ -81,14 +73,14 @@ constexpr IsaVariant<Store> kStores[] = {
     {0, StorePortably},
 };
 
-template <typename Sum, typename Y>
-using StoreTurned = void (*)(const Sum* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride);
-template <typename Sum, typename Y>
-constexpr IsaVariant<StoreTurned<Sum, Y>> kTurnedStores[] = {
+template <typename Y>
+using StoreTurned = void (*)(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride);
+template <typename Y>
+constexpr IsaVariant<StoreTurned<Y>> kTurnedStores[] = {
 #if ROOFBENCH_X86
-    {kAvx512Bf16, StoreTurnedByAvx512<Sum, Y>},
+    {kAvx512Bf16, StoreTurnedByAvx512<Y>},
 #endif
-    {0, StoreTurnedPortably<Sum, Y>},
+    {0, StoreTurnedPortably<Y>},
 };
 
 using Transpose = void (*)(const std::byte* from, int64_t row_stride, std::byte* to);
@@ -154,13 +146,24 @@ void StorePanel(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64
 }
 
 void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Bf16* y, int64_t stride) {
-  BestVariant<kTurnedStores<float, Bf16>>()(sums, rows, columns, bias, y, stride);
+  BestVariant<kTurnedStores<Bf16>>()(sums, rows, columns, bias, y, stride);
 }
 void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride) {
-  BestVariant<kTurnedStores<float, float>>()(sums, rows, columns, bias, y, stride);
+  BestVariant<kTurnedStores<float>>()(sums, rows, columns, bias, y, stride);
 }
 void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, int32_t* y, int64_t stride) {
-  BestVariant<kTurnedStores<int32_t, int32_t>>()(sums, rows, columns, nullptr, y, stride);
+  const Transpose transpose = BestVariant<kTransposes>();
+  for (int64_t row = 0; row < rows; row += kTileRows) {
+    for (int64_t column = 0; column < columns; column += kTileColumns) {
+      std::array<int32_t, static_cast<std::size_t>(kTileRows * kTileColumns)> turned;
+      transpose(std::as_bytes(std::span(sums, kPanelSums)).data() + PanelSum(row, column) * int64_t{sizeof(int32_t)},
+                kTileRowBytes, std::as_writable_bytes(std::span(turned)).data());
+      for (int64_t i = 0; i < std::min<int64_t>(kTileColumns, columns - column); ++i) {
+        std::copy_n(&turned[static_cast<std::size_t>(i * kTileRows)], std::min<int64_t>(kTileRows, rows - row),
+                    y + (column + i) * stride + row);
+      }
+    }
+  }
 }
 
 void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* panels) {
@@ -202,6 +205,19 @@ void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_stride, int64
   });
 }
 
+void PackFewColumns(const std::byte* w, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* packed) {
+  const auto parts = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+  const int64_t part_bytes = kTileRowBytes / parts;
+  std::memset(packed, 0, static_cast<std::size_t>(TileSteps(row_bytes) * parts * kTileRowBytes));
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::byte* const from = w + row * row_stride;
+    std::byte* to = packed + row * part_bytes;
+    for (int64_t at = 0; at < row_bytes; at += part_bytes, to += kTileRowBytes) {
+      std::memcpy(to, from + at, static_cast<std::size_t>(std::min(part_bytes, row_bytes - at)));
+    }
+  }
+}
+
 void PackTurnedTileRows(const Bf16* x, int64_t rows, int64_t columns, int64_t row_stride, std::byte* panels) {
   const Transpose transpose = BestVariant<kTransposes>();
   for (int64_t column = 0; column < columns; column += kPanelRows) {
@@ -232,7 +248,8 @@ void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::by
 
 const TileLinearKernels* TileLinearKernelsHere() {
 #if ROOFBENCH_X86
-  if (HasTiles(TileProduct::kBf16)) return &kTileLinearKernels<HardwareTiles>;
+  if (HasTileRegisters(TileProduct::kBf16)) return &kTileLinearKernels<HardwareTiles>;
+  if (HasTiles(TileProduct::kBf16)) return &kTileLinearKernels<VectorTiles>;
 #endif
   return nullptr;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of many rows with tiles (Intel AMX): y = x · wᵀ in bf16, summed in fp32, and in int8, summed in int32.
+// Products of many rows by tiles, which are registers (Intel AMX) or vectors: y = x · wᵀ in bf16 and fp32, summed in
+// fp32, and in int8, summed in int32.
 //
 // Operands are rows of k elements. Those whose rows are the tiles' rows stay as they lie, and are copied a slab at a
 // time (PackTileRows); those whose rows are the tiles' columns are packed before (PackTileColumns). A weight may be
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,11 +33,29 @@ namespace roofbench::kernels {
 
 // The elements of x and w, of a sum, and of y.
 template <TileProduct kProduct>
-using TileFactor = std::conditional_t<kProduct == TileProduct::kBf16, Bf16, int8_t>;
+struct TileTypes {
+  using Factor = int8_t;
+  using Sum = int32_t;
+  using Result = int32_t;
+};
+template <>
+struct TileTypes<TileProduct::kBf16> {
+  using Factor = Bf16;
+  using Sum = float;
+  using Result = Bf16;
+};
+template <>
+struct TileTypes<TileProduct::kFp32> {
+  using Factor = float;
+  using Sum = float;
+  using Result = float;
+};
 template <TileProduct kProduct>
-using TileSum = std::conditional_t<kProduct == TileProduct::kBf16, float, int32_t>;
+using TileFactor = typename TileTypes<kProduct>::Factor;
 template <TileProduct kProduct>
-using TileResult = std::conditional_t<kProduct == TileProduct::kBf16, Bf16, int32_t>;
+using TileSum = typename TileTypes<kProduct>::Sum;
+template <TileProduct kProduct>
+using TileResult = typename TileTypes<kProduct>::Result;
 
 // A panel is 32 rows of x or w: two tiles for each 64 bytes of a row, its steps.
 inline constexpr int64_t kPanelRows = 2 * kTileRows;
@@ -55,6 +75,10 @@ void PackTileRows(const std::byte* x, int64_t rows, int64_t row_stride, int64_t 
 // of its 16 rows of w.
 void PackTileColumns(const std::byte* w, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* panels,
                      const ParallelFor& parallel);
+
+// Up to kFewTileColumns rows of w, for VectorTiles: [step][16 groups in parts][row][groups of a part], with as many
+// parts as rows, rounded up to a power of two.
+void PackFewColumns(const std::byte* w, int64_t rows, int64_t row_stride, int64_t row_bytes, std::byte* packed);
 
 // The same of matrices that lie transposed: x [rows, columns] as the panels of xᵀ, and w of wᵀ. Two rows at a time
 // become the pairs of elements that a tile multiplies.
@@ -162,7 +186,7 @@ struct TileScratch {
   alignas(kTileRowBytes) std::array<Sum, TileBlocks::kMostRowPanels * TileBlocks::kMostPanels * kPanelSums> sums;
 };
 
-// x[m, k] · w[n, k]ᵀ; `w`: by PackTileColumns.
+// x[m, k] · w[n, k]ᵀ; `w`: by PackTileColumns, or by PackFewColumns if `few`.
 template <typename Tiles, TileProduct kProduct, typename Output = TileOutput<TileResult<kProduct>>>
 class TiledProduct {
  public:
@@ -176,6 +200,7 @@ class TiledProduct {
   int64_t n = 0;
   int64_t k = 0;
   bool x_turned = false;  // x lies as [k, m]; in bf16
+  bool few = false;
 
   void operator()(const ParallelFor& parallel) const {
     const TileBlocks blocks = Blocks({0, m}, parallel.threads());
@@ -190,9 +215,15 @@ class TiledProduct {
 
  private:
   using Scratch = TileScratch<Sum>;
+  // Whether a panel of rows is copied a slab at a time for the other panels of columns. Registers load 16 rows that lie
+  // far apart more slowly than a slab; eight rows, of which vectors take as many lines at a time, they find in an L2.
+  static constexpr bool kKeeps = !std::is_same_v<Tiles, VectorTiles>;
 
-  static TileOperand Panel(const std::byte* data) {
-    return {.data = data, .row = kTileRowBytes, .second = kTileBytes, .step = kPanelStepBytes};
+  static TileOperand Panel(const std::byte* data, int64_t step = kPanelStepBytes) {
+    return {.data = data, .row = kTileRowBytes, .second = kTileBytes, .step = step};
+  }
+  int64_t step_bytes() const {
+    return few ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))) * kTileRowBytes : kPanelStepBytes;
   }
 
   static constexpr auto kElement = static_cast<int64_t>(sizeof(X));
@@ -228,14 +259,14 @@ class TiledProduct {
   // Adds the products of some steps of a panel of rows and of the panels of a chunk of columns to their sums.
   void MultiplyPanel(Tiles& tiles, Range rows, Range steps_of, Range columns, Scratch& scratch, Sum* sums) const {
     const int64_t panels = CeilDiv(columns.size(), kPanelRows);
-    const std::byte* const chunk = w + columns.begin / kPanelRows * steps() * kPanelStepBytes;
+    const std::byte* const chunk = w + columns.begin / kPanelRows * steps() * step_bytes();
     // Tiles take whole rows as they lie; the others are copied with zeros around them.
     const int64_t in_place = rows.size() == kPanelRows && !x_turned ? row_bytes() / kTileRowBytes : 0;
     int64_t next = steps_of.begin;
     for (int64_t step = next; step < steps_of.end; step = next) {
       const bool copies = step >= in_place;
       next = std::min(copies ? steps_of.end : std::min(in_place, steps_of.end),
-                      copies || panels > 1 ? step + Scratch::kSlabSteps : steps_of.end);
+                      copies || (kKeeps && panels > 1) ? step + Scratch::kSlabSteps : steps_of.end);
       TileOperand of_x = Panel(scratch.slab.data());
       if (copies) {
         PackSlab(rows, step, next - step, scratch.slab.data());
@@ -248,13 +279,13 @@ class TiledProduct {
       for (int64_t j = 0; j < panels; ++j) {
         const auto multiply = columns.size() - j * kPanelRows > kTileColumns ? MultiplyTiles<Tiles, kProduct, 2, 2>
                                                                              : MultiplyTiles<Tiles, kProduct, 2, 1>;
-        multiply(tiles, of_x, Panel(chunk + (j * steps() + step) * kPanelStepBytes), next - step, step != 0,
+        multiply(tiles, of_x, Panel(chunk + (j * steps() + step) * step_bytes(), step_bytes()), next - step, step != 0,
                  {.data = reinterpret_cast<std::byte*>(sums + j * kPanelSums),
                   .row = kTileRowBytes,
                   .second_of_x = 2 * kTileBytes,
                   .second_of_y = kTileBytes},
-                 j == 0 && !copies && panels > 1 ? scratch.slab.data() : nullptr);
-        of_x = Panel(scratch.slab.data());
+                 kKeeps && j == 0 && !copies && panels > 1 ? scratch.slab.data() : nullptr);
+        if (kKeeps) of_x = Panel(scratch.slab.data());
       }
     }
   }
@@ -280,10 +311,10 @@ class TiledProduct {
   }
 };
 
-// y[m, n] = x[m, k] · w[n, k]ᵀ (+ bias[n]) in bf16, where w lies row after row, as products of few rows read it.
+// y[m, n] = x[m, k] · w[n, k]ᵀ (+ bias[n]) in bf16, where w lies row after row, as products of one row read it.
 template <typename Y>
 struct TileLinear {
-  const std::byte* x = nullptr;  // by PackTileColumns
+  const std::byte* x = nullptr;  // by PackLinear with the same tiles
   const Bf16* w = nullptr;
   const Bf16* bias = nullptr;
   Y* y = nullptr;
@@ -304,10 +335,28 @@ struct TileMatmul {
   bool x_turned = false;  // x lies as [k, m]
 };
 
+// Whether x of so many rows is packed by PackFewColumns, else by PackTileColumns.
+template <typename Tiles>
+bool PacksFew(int64_t rows) {
+  return std::is_same_v<Tiles, VectorTiles> && rows <= kFewTileColumns;
+}
+template <typename Tiles>
+void PackLinear(const Bf16* x, int64_t rows, int64_t k, std::byte* packed, const ParallelFor& parallel) {
+  const auto row_bytes = k * int64_t{sizeof(Bf16)};
+  const auto* const bytes = reinterpret_cast<const std::byte*>(x);
+  if (PacksFew<Tiles>(rows)) return PackFewColumns(bytes, rows, row_bytes, row_bytes, packed);
+  PackTileColumns(bytes, rows, row_bytes, row_bytes, packed, parallel);
+}
+
 // Such products with tiles of one kind.
 struct TileLinearKernels {
+  int64_t least_rows;  // of x, that take less time so than one after the other
+  // x [rows, k] into PanelBytes.
+  void (*pack)(const Bf16* x, int64_t rows, int64_t k, std::byte* packed, const ParallelFor& parallel);
   void (*run)(const TileLinear<Bf16>& work, const ParallelFor& parallel);
-  void (*run_columns)(const TileLinear<float>& work, Range columns);  // y[:, columns], on the calling thread
+  // y[:, columns], on the calling thread.
+  void (*run_columns)(const TileLinear<Bf16>& work, Range columns);
+  void (*run_columns_to_floats)(const TileLinear<float>& work, Range columns);
   void (*matmul)(const TileMatmul<Bf16>& work, const ParallelFor& parallel);
   void (*matmul_to_floats)(const TileMatmul<float>& work, const ParallelFor& parallel);
 };
@@ -319,7 +368,8 @@ TiledProduct<Tiles, TileProduct::kBf16, TransposedTileOutput<Y>> ProductOf(const
           .output = {.y = work.y, .stride = work.n, .bias = work.bias},
           .m = work.n,
           .n = work.m,
-          .k = work.k};
+          .k = work.k,
+          .few = PacksFew<Tiles>(work.m)};
 }
 
 template <typename Tiles, typename Y>
@@ -335,23 +385,48 @@ void Multiply(const TileMatmul<Y>& work, const ParallelFor& parallel) {
 
 template <typename Tiles>
 inline constexpr TileLinearKernels kTileLinearKernels = {
+    .least_rows = std::is_same_v<Tiles, VectorTiles> ? 2 : kLeastTileLinearRows,
+    .pack = PackLinear<Tiles>,
     .run = [](const TileLinear<Bf16>& work, const ParallelFor& parallel) { ProductOf<Tiles>(work)(parallel); },
-    .run_columns = [](const TileLinear<float>& work, Range columns) { ProductOf<Tiles>(work).RunRows(columns); },
+    .run_columns = [](const TileLinear<Bf16>& work, Range columns) { ProductOf<Tiles>(work).RunRows(columns); },
+    .run_columns_to_floats = [](const TileLinear<float>& work,
+                                Range columns) { ProductOf<Tiles>(work).RunRows(columns); },
     .matmul = Multiply<Tiles, Bf16>,
     .matmul_to_floats = Multiply<Tiles, float>};
 
 // Those of this processor; nullptr: it has none.
 const TileLinearKernels* TileLinearKernelsHere();
 
+// What an IsaFeature has to grant for such a product by registers (0: there are none) and by vectors.
+constexpr uint32_t RegistersFor(TileProduct product) {
+  if (product == TileProduct::kFp32) return 0;
+  return product == TileProduct::kBf16 ? kAmxBf16 : kAmxInt8;
+}
+constexpr uint32_t VectorsFor(TileProduct product) {
+  if (product == TileProduct::kFp32) return kAvx512;
+  return product == TileProduct::kBf16 ? kAvx512Bf16 : kAvx512Vnni;
+}
+// Whether this process may use tile registers for it.
+inline bool HasTileRegisters(TileProduct product) {
+  const uint32_t needs = RegistersFor(product);
+  return ROOFBENCH_X86 && needs != 0 && IsaHas(needs);
+}
+// The same, or vectors.
+inline bool HasTiles(TileProduct product) {
+  return ROOFBENCH_X86 && (HasTileRegisters(product) || IsaHas(VectorsFor(product)));
+}
+
+// visit(TiledProduct<Tiles, kProduct>()) with the tiles that this process takes for it. Needs HasTiles.
+template <TileProduct kProduct, typename Visit>
+auto WithTiles(Visit visit) {
 #if ROOFBENCH_X86
-// Whether this process may use the tiles of such a product.
-inline bool HasTiles(TileProduct product) { return IsaHas(product == TileProduct::kBf16 ? kAmxBf16 : kAmxInt8); }
-template <TileProduct kProduct>
-using TileProductHere = TiledProduct<HardwareTiles, kProduct>;
+  if constexpr (RegistersFor(kProduct) != 0) {
+    if (HasTileRegisters(kProduct)) return visit(TiledProduct<HardwareTiles, kProduct>());
+  }
+  return visit(TiledProduct<VectorTiles, kProduct>());
 #else
-inline bool HasTiles(TileProduct /*product*/) { return false; }
-template <TileProduct kProduct>
-using TileProductHere = TiledProduct<EmulatedTiles, kProduct>;
+  return visit(TiledProduct<EmulatedTiles, kProduct>());
 #endif
+}
 
 }  // namespace roofbench::kernels

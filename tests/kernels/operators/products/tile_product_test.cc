@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "lib/kernels/simd/split_mix.h"
@@ -30,6 +31,8 @@ template <TileProduct kProduct>
 TileFactor<kProduct> Draw(SplitMix64& random) {
   if constexpr (kProduct == TileProduct::kBf16) {
     return ToBf16(static_cast<float>(random() >> 40) * 0x1p-23F - 1);
+  } else if constexpr (kProduct == TileProduct::kFp32) {
+    return static_cast<float>(random() >> 40) * 0x1p-23F - 1;
   } else {
     return static_cast<int8_t>(random());
   }
@@ -58,7 +61,7 @@ void ExpectProduct(const Shape& shape, const ParallelFor& parallel) {
       double norm = 0;
       for (int64_t c = 0; c < shape.k; ++c) {
         double term = 0;
-        if constexpr (kProduct == TileProduct::kBf16) {
+        if constexpr (std::is_same_v<TileSum<kProduct>, float>) {
           term = double{ToFloat(x[Size(i * shape.k + c)])} * ToFloat(w[Size(j * shape.k + c)]);
         } else {
           term = x[Size(i * shape.k + c)] * w[Size(j * shape.k + c)];
@@ -66,9 +69,9 @@ void ExpectProduct(const Shape& shape, const ParallelFor& parallel) {
         exact += term;
         norm += std::abs(term);
       }
-      if constexpr (kProduct == TileProduct::kBf16) {
-        // Half a unit of bf16, and the sums in fp32.
-        ASSERT_NEAR(ToFloat(y[Size(i * shape.n + j)]), exact, std::abs(exact) * 0x1p-8 + norm * 0x1p-20)
+      if constexpr (std::is_same_v<TileSum<kProduct>, float>) {
+        const double half_unit = kProduct == TileProduct::kBf16 ? 0x1p-8 : 0x1p-23;
+        ASSERT_NEAR(ToFloat(y[Size(i * shape.n + j)]), exact, std::abs(exact) * half_unit + norm * 0x1p-20)
             << i << ", " << j;
       } else {
         ASSERT_EQ(y[Size(i * shape.n + j)], static_cast<int32_t>(exact)) << i << ", " << j;
@@ -85,18 +88,29 @@ void ExpectProducts() {
   for (const Shape& shape : kShapes) {
     for (const ParallelFor* parallel :
          {static_cast<const ParallelFor*>(&serial), static_cast<const ParallelFor*>(&pool)}) {
-      ExpectProduct<Tiles, TileProduct::kBf16>(shape, *parallel);
-      ExpectProduct<Tiles, TileProduct::kInt8>(shape, *parallel);
+      const auto expect = [&]<TileProduct kProduct>() {
+        if (std::is_same_v<Tiles, VectorTiles> && !IsaHas(VectorsFor(kProduct))) return;
+        ExpectProduct<Tiles, kProduct>(shape, *parallel);
+      };
+      expect.template operator()<TileProduct::kBf16>();
+      expect.template operator()<TileProduct::kInt8>();
+      if constexpr (!std::is_same_v<Tiles, HardwareTiles>) expect.template operator()<TileProduct::kFp32>();
     }
   }
 }
 
 TEST(TileProduct, EmulatedEqualsPlainLoops) { ExpectProducts<EmulatedTiles>(); }
 
+TEST(TileProduct, VectorsEqualPlainLoops) {
+#if ROOFBENCH_X86
+  ExpectProducts<VectorTiles>();
+#endif
+}
+
 TEST(TileProduct, HardwareEqualsPlainLoops) {
 #if ROOFBENCH_X86
   const TrappedTiles trapped;
-  if (!HasTiles(TileProduct::kBf16) || !HasTiles(TileProduct::kInt8)) GTEST_SKIP() << kNoTiles;
+  if (!HasTileRegisters(TileProduct::kBf16) || !HasTileRegisters(TileProduct::kInt8)) GTEST_SKIP() << kNoTiles;
   ExpectProducts<HardwareTiles>();
 #else
   GTEST_SKIP() << kNoTiles;
@@ -105,12 +119,32 @@ TEST(TileProduct, HardwareEqualsPlainLoops) {
 
 // A number of rows of x that fills no, some and all tiles and panels; rows and elements of w that are multiples of
 // nothing, and of everything.
-constexpr Shape kLinears[] = {{1, 1, 1},     {1, 40, 70},   {8, 40, 70},   {9, 33, 31},   {15, 33, 31},
-                              {16, 16, 32},  {17, 31, 97},  {31, 65, 63},  {32, 32, 64},  {33, 17, 33},
-                              {48, 50, 515}, {65, 20, 550}, {17, 290, 35}, {270, 40, 33}, {97, 33, 288}};
+constexpr Shape kLinears[] = {{1, 1, 1},
+                              {1, 40, 70},
+                              {8, 40, 70},
+                              {9, 33, 31},
+                              {15, 33, 31},
+                              {16, 16, 32},
+                              {17, 31, 97},
+                              {31, 65, 63},
+                              {32, 32, 64},
+                              {33, 17, 33},
+                              {48, 50, 515},
+                              {65, 20, 550},
+                              {17, 290, 35},
+                              {270, 40, 33},
+                              {97, 33, 288},
+                              // Few columns of a vector: with and without rows of zeros, and several chunks.
+                              {2, 33, 97},
+                              {3, 40, 64},
+                              {4, 35, 1},
+                              {5, 64, 130},
+                              {7, 34, 96},
+                              {2, 32, 9000},
+                              {8, 33, 8800}};
 
 struct LinearOperands {
-  explicit LinearOperands(const Shape& shape)
+  explicit LinearOperands(const Shape& shape, const TileLinearKernels& kernels = kTileLinearKernels<EmulatedTiles>)
       : x(Size(shape.m * shape.k)), w(Size(shape.n * shape.k)), bias(Size(shape.n)) {
     SplitMix64 random;
     for (std::vector<Bf16>* operand : {&x, &w, &bias}) {
@@ -118,7 +152,7 @@ struct LinearOperands {
     }
     const int64_t row_bytes = shape.k * static_cast<int64_t>(sizeof(Bf16));
     packed.assign(Size(PanelBytes(shape.m, TileSteps(row_bytes))), std::byte{0x7f});
-    PackTileColumns(std::as_bytes(std::span(x)).data(), shape.m, row_bytes, row_bytes, packed.data(), SerialFor());
+    kernels.pack(x.data(), shape.m, shape.k, packed.data(), SerialFor());
   }
   std::vector<Bf16> x, w, bias;
   std::vector<std::byte> packed;
@@ -146,7 +180,7 @@ void ExpectLinears() {
   const ThreadPool pool(3);
   for (const Shape& shape : kLinears) {
     SCOPED_TRACE(testing::Message() << shape.m << " x " << shape.n << " x " << shape.k);
-    const LinearOperands in(shape);
+    const LinearOperands in(shape, kTileLinearKernels<Tiles>);
     for (const bool has_bias : {false, true}) {
       std::vector<Bf16> y(Size(shape.m * shape.n) + 1);
       y.back() = ToBf16(7);
@@ -165,7 +199,7 @@ void ExpectLinears() {
     constexpr float kOther = 7;
     std::vector<float> y(Size(shape.m * shape.n), kOther);
     const Range columns = {shape.n / 3, shape.n - shape.n / 5};
-    kTileLinearKernels<Tiles>.run_columns(
+    kTileLinearKernels<Tiles>.run_columns_to_floats(
         {.x = in.packed.data(), .w = in.w.data(), .y = y.data(), .m = shape.m, .n = shape.n, .k = shape.k}, columns);
     ExpectLinear(shape, in, false, y, columns);
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -187,7 +221,7 @@ TEST(TileLinear, ReadsNothingOfAnotherProduct) {
     LinearOperands in(shape);
     if (shape.k > 33) std::ranges::fill(in.w, FromDouble<Bf16>(kNan));
     std::vector<float> y(Size(shape.n));
-    kTileLinearKernels<EmulatedTiles>.run_columns(
+    kTileLinearKernels<EmulatedTiles>.run_columns_to_floats(
         {.x = in.packed.data(), .w = in.w.data(), .y = y.data(), .m = 1, .n = shape.n, .k = shape.k}, {0, shape.n});
     if (shape.k == 33) ExpectLinear(shape, in, false, y, {0, shape.n});
   }
@@ -248,12 +282,20 @@ TEST(TileMatmul, EmulatedEqualsPlainLoops) {
   OnEveryIsaBesideEmulatedTiles([] { ExpectMatmuls<EmulatedTiles>(); });
 }
 
+TEST(TileLinear, VectorsEqualPlainLoops) {
+#if ROOFBENCH_X86
+  if (!IsaHas(VectorsFor(TileProduct::kBf16))) GTEST_SKIP() << "this processor has no bf16 dot product";
+  ExpectLinears<VectorTiles>();
+  ExpectMatmuls<VectorTiles>();
+#endif
+}
+
 TEST(TileLinear, HardwareEqualsPlainLoops) {
   const TrappedTiles trapped;
   const TileLinearKernels* const here = TileLinearKernelsHere();
   EXPECT_EQ(here != nullptr, HasTiles(TileProduct::kBf16));
 #if ROOFBENCH_X86
-  if (here == nullptr) GTEST_SKIP() << kNoTiles;
+  if (!HasTileRegisters(TileProduct::kBf16)) GTEST_SKIP() << kNoTiles;
   EXPECT_EQ(here, &kTileLinearKernels<HardwareTiles>);
   ExpectLinears<HardwareTiles>();
   ExpectMatmuls<HardwareTiles>();
