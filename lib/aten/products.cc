@@ -33,24 +33,34 @@ at::Tensor OnednnPack(const at::Tensor& weight, int64_t m) {
   return pack.call(weight, c10::SymInt(m));
 }
 
-at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weight,
-                                     const std::optional<at::Tensor>& bias, const kernels::ParallelFor& parallel_for) {
+kernels::TileLinear<kernels::Bf16> LinearByTiles::Pack(const at::Tensor& x, const at::Tensor& y,
+                                                       const kernels::ParallelFor& parallel_for) {
   const at::Tensor rows = x.contiguous();
-  const at::Tensor w = weight.contiguous();
-  const at::Tensor added = bias && bias->defined() ? bias->contiguous() : at::Tensor();
   const int64_t bytes = kernels::PanelBytes(x.size(0), kernels::TileSteps(x.size(1) * x.element_size()));
   if (!packed_.defined() || packed_.numel() < bytes) packed_ = at::empty({bytes}, at::kByte);
   auto* const packed = static_cast<std::byte*>(packed_.mutable_data_ptr());
   tiles_->pack(Elements<kernels::Bf16>(rows), x.size(0), x.size(1), packed, parallel_for);
-  at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
-  tiles_->run({.x = packed,
-               .w = Elements<kernels::Bf16>(w),
-               .bias = added.defined() ? Elements<kernels::Bf16>(added) : nullptr,
-               .y = Elements<kernels::Bf16>(y),
-               .m = x.size(0),
-               .n = w.size(0),
-               .k = x.size(1)},
-              parallel_for);
+  return {.x = packed, .y = Elements<kernels::Bf16>(y), .m = x.size(0), .n = y.size(1), .k = x.size(1)};
+}
+
+at::Tensor LinearByTiles::operator()(const at::Tensor& x, const at::Tensor& weight,
+                                     const std::optional<at::Tensor>& bias, const kernels::ParallelFor& parallel_for) {
+  const at::Tensor w = weight.contiguous();
+  const at::Tensor added = bias && bias->defined() ? bias->contiguous() : at::Tensor();
+  const at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
+  kernels::TileLinear<kernels::Bf16> work = Pack(x, y, parallel_for);
+  work.w = Elements<kernels::Bf16>(w);
+  work.bias = added.defined() ? Elements<kernels::Bf16>(added) : nullptr;
+  tiles_->run(work, parallel_for);
+  return y;
+}
+
+at::Tensor LinearByTiles::operator()(const at::Tensor& x, const kernels::StoredRows& weight, int64_t n,
+                                     const kernels::ParallelFor& parallel_for) {
+  const at::Tensor y = at::empty({x.size(0), n}, x.options());
+  kernels::TileLinear<kernels::Bf16> work = Pack(x, y, parallel_for);
+  work.stored = &weight;
+  tiles_->run(work, parallel_for);
   return y;
 }
 

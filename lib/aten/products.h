@@ -31,8 +31,15 @@ class LinearByTiles {
   // x[m,k] · weight[n,k]ᵀ (+ bias[n]).
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                         const kernels::ParallelFor& parallel_for);
+  // The same with a weight [n,k] that is stored otherwise.
+  at::Tensor operator()(const at::Tensor& x, const kernels::StoredRows& weight, int64_t n,
+                        const kernels::ParallelFor& parallel_for);
 
  private:
+  // Of x as it is packed here; the weight is up to the caller.
+  kernels::TileLinear<kernels::Bf16> Pack(const at::Tensor& x, const at::Tensor& y,
+                                          const kernels::ParallelFor& parallel_for);
+
   const kernels::TileLinearKernels* tiles_;
   at::Tensor packed_;  // x, kept from product to product
 };

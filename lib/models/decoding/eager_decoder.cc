@@ -258,6 +258,9 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
     const at::Tensor y = int8_product_(rows, matrix.weight[expert], matrix.scale[expert]);
     if (y.defined()) return y.view(shape);
   }
+  if (stored_ && !matrix.IsPlain() && !matrix.MultipliesIntegers()) {
+    if (const at::Tensor y = stored_(rows, matrix, expert); y.defined()) return y.view(shape);
+  }
   return matrix.Apply(rows, expert, threshold, marker_, tally, linear_).view(shape);
 }
 

@@ -77,6 +77,10 @@ class EagerDecoder : public DecoderModel {
   // Replaces at::linear for weights in the type of vectors, or dequantized to it.
   void MultiplyBy(LinearFunction linear) { linear_ = std::move(linear); }
 
+  // Replaces StoredMatrix::Apply for other weights, unless it returns an undefined tensor.
+  using StoredFunction = std::function<at::Tensor(const at::Tensor& x, const StoredMatrix& matrix, int64_t expert)>;
+  void MultiplyStoredBy(StoredFunction multiply) { stored_ = std::move(multiply); }
+
   const KvCache* keys_and_values() const override { return &cache_; }
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
@@ -176,6 +180,7 @@ class EagerDecoder : public DecoderModel {
   ForwardHooks* hooks_ = nullptr;  // the weights are the whole model's
   const kernels::ParallelFor* int8_threads_ = nullptr;
   LinearFunction linear_;  // nullptr: at::linear
+  StoredFunction stored_;
   mutable QuantizedVectors quantized_;
   mutable OutlierTally tally_;  // of the last call
   Int8Product int8_product_;

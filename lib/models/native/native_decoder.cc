@@ -27,6 +27,8 @@
 #include "lib/aten/products.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/activations.h"
+#include "lib/kernels/operators/products/gemv.h"
+#include "lib/kernels/operators/products/stored_rows.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/blocks.h"
 #include "lib/models/decoding/decoder_model.h"
@@ -85,6 +87,9 @@ class NativeDecoder final : public DecoderModel {
         return Linear(x, weight, bias);
       };
       eager_.MultiplyBy(linear_);
+      eager_.MultiplyStoredBy([this](const at::Tensor& x, const StoredMatrix& matrix, int64_t expert) {
+        return Stored(x, matrix, expert);
+      });
     }
     for (LayerWeights& layer : layers_) {
       for (at::Tensor* const vector : LayerVectors(layer)) *vector = Fp32(*vector);
@@ -105,7 +110,8 @@ class NativeDecoder final : public DecoderModel {
     const auto measure = [&](const StoredMatrix& matrix, int64_t most) {
       if (matrix.rows == 0 || matrix.MultipliesIntegers()) return;
       for (int64_t rows = by_tiles_.least_rows(); rows < 2 * most; rows *= 2) {
-        matrix.Apply(at::ones({std::min(rows, most), matrix.columns}, options), 0, 0, nullptr, nullptr, linear_);
+        const at::Tensor x = at::ones({std::min(rows, most), matrix.columns}, options);
+        if (matrix.IsPlain() || !Stored(x, matrix, 0).defined()) matrix.Apply(x, 0, 0, nullptr, nullptr, linear_);
       }
     };
     for (const StoredMatrix* const matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
@@ -196,6 +202,29 @@ class NativeDecoder final : public DecoderModel {
     };
     const ShapeClass shape{
         .operation = "linear", .rows = x.size(0), .n = weight.size(0), .k = weight.size(1), .threads = pool_.threads()};
+    if (!TakesOurs(shape, by_tiles, library)) return library();
+    ++tile_products_;
+    return by_tiles();
+  }
+  // For a prompt by weights in int8 or int4, which LibTorch would convert as a whole; undefined for others.
+  at::Tensor Stored(const at::Tensor& x, const StoredMatrix& matrix, int64_t expert) {
+    const bool is_int8 = matrix.format == workload::WeightFormat::kInt8;
+    if ((!is_int8 && matrix.format != workload::WeightFormat::kInt4) || !by_tiles_.Takes(x)) return {};
+    const auto library = [&] { return matrix.Apply(x, expert, 0); };
+    const auto by_tiles = [&] {
+      const observe::Range kernel("roofbench::linear by tiles");
+      if (!is_int8) {
+        return by_tiles_(x, kernels::StoredInt4(matrix.Int4Rows(expert, 0, matrix.rows)), matrix.rows, pool_);
+      }
+      const kernels::Int8Weight first{Elements<int8_t>(matrix.weight), Elements<float>(matrix.scale), matrix.rows,
+                                      matrix.columns};
+      return by_tiles_(x, kernels::StoredInt8(kernels::Expert(first, expert)), matrix.rows, pool_);
+    };
+    const ShapeClass shape{.operation = is_int8 ? "linear of int8" : "linear of int4",
+                           .rows = x.size(0),
+                           .n = matrix.rows,
+                           .k = matrix.columns,
+                           .threads = pool_.threads()};
     if (!TakesOurs(shape, by_tiles, library)) return library();
     ++tile_products_;
     return by_tiles();

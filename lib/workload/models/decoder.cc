@@ -257,6 +257,12 @@ double StoredDecoder::ProductBytes(DecoderComponent product, double rows, double
     // for each in two steps, and their product.
     return columns * ((in == WeightFormat::kLlmInt8 ? 3 : 2) * fp32 + 1) + rows * 5 * fp32;
   }
+  const bool is_bf16 = ActivationDtype(format, activations) == Dtype::kBf16;
+  // Our product converts what is stored in a cache.
+  if (own_kernels && tiles && is_bf16 && !RoundsVectors(in) &&
+      (in == WeightFormat::kInt8 || in == WeightFormat::kInt4)) {
+    return rows * element;
+  }
   const bool is_integer = in == WeightFormat::kInt8 || in == WeightFormat::kFp8 || in == WeightFormat::kInt4;
   const double block = is_integer ? std::min(rows, static_cast<double>(kDequantizedElements) / columns) : rows;
   // A product in another type than that of its factors, and the sum in fp32.

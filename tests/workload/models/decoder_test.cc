@@ -130,9 +130,9 @@ TEST(StoredDecoder, ATokenTakesTheBytesOfItsWidestOperation) {
     stored.own_kernels = true;
     EXPECT_EQ(bytes_of_a_token(stored), by_own_kernels) << Name(format);
   }
-  // By tiles, the widest vectors once more.
+  // By tiles, the widest vectors once more; weights are converted in a cache.
   StoredDecoder tiled{.shape = kSmall, .format = WeightFormat::kInt8, .own_kernels = true, .tiles = true};
-  EXPECT_EQ(bytes_of_a_token(tiled), 2 * (8 + 8 + 8) + 32 * (2 + 4 + 4) + 2 * 16);
+  EXPECT_EQ(bytes_of_a_token(tiled), 2 * (8 + 8 + 3 * 16 + 8) + 2 * 16);
   tiled.activations = Activations::kInt8;
   EXPECT_EQ(bytes_of_a_token(tiled), 2 * (8 + 8 + 3 * 16 + 8) + 16);
   // Results of blocks of the matrix, which are joined.

@@ -16,10 +16,12 @@ void StorePortably(const float* sums, int64_t rows, int64_t columns, Bf16* y, in
 }
 
 template <typename Y>
-void StoreTurnedPortably(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride) {
+void StoreTurnedPortably(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, Y* y,
+                         int64_t stride) {
   for (int64_t column = 0; column < columns; ++column, y += stride) {
     for (int64_t row = 0; row < rows; ++row) {
-      y[row] = Rounded<Y>(sums[PanelSum(row, column)] + (bias == nullptr ? 0 : ToFloat(bias[row])));
+      const float scale = terms.scales == nullptr ? 1 : terms.scales[row];
+      y[row] = Rounded<Y>(sums[PanelSum(row, column)] * scale + (terms.bias == nullptr ? 0 : ToFloat(terms.bias[row])));
     }
   }
 }
@@ -35,22 +37,23 @@ ROOFBENCH_TARGET_AVX512_BF16 void StoreByAvx512(const float* sums, int64_t rows,
 }
 
 // A row of y begins here: 16 of its elements.
-ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 bias, __mmask16 mask, float* y) {
-  _mm512_mask_storeu_ps(y, mask, _mm512_add_ps(_mm512_castsi512_ps(sums), bias));
+ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512 sums, __mmask16 mask, float* y) {
+  _mm512_mask_storeu_ps(y, mask, sums);
 }
-ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512i sums, __m512 bias, __mmask16 mask, Bf16* y) {
-  const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_add_ps(_mm512_castsi512_ps(sums), bias));
+ROOFBENCH_TARGET_AVX512_BF16 inline void StoreSums(__m512 sums, __mmask16 mask, Bf16* y) {
+  const __m256bh rounded = _mm512_cvtneps_pbh(sums);
   _mm256_mask_storeu_epi16(y, mask, reinterpret_cast<__m256i>(rounded));
 }
 
 template <typename Y>
 ROOFBENCH_TARGET_AVX512_BF16 void StoreTurnedByAvx512(const float* sums, int64_t rows, int64_t columns,
-                                                      const Bf16* bias, Y* y, int64_t stride) {
+                                                      const RowTerms& terms, Y* y, int64_t stride) {
   for (int64_t row = 0; row < rows; row += kTileRows) {
     const __mmask16 mask = avx512::Mask16(rows - row);
-    const __m512 added = bias == nullptr ? _mm512_setzero_ps()
-                                         : avx512::Widen(_mm512_castsi512_si256(avx512::LoadFirst(
-                                               bias + row, std::min<int64_t>(kTileRows, rows - row))));
+    const __m512 scales = terms.scales == nullptr ? _mm512_set1_ps(1) : _mm512_maskz_loadu_ps(mask, terms.scales + row);
+    const __m512 bias = terms.bias == nullptr ? _mm512_setzero_ps()
+                                              : avx512::Widen(_mm512_castsi512_si256(avx512::LoadFirst(
+                                                    terms.bias + row, std::min<int64_t>(kTileRows, rows - row))));
     for (int64_t column = 0; column < columns; column += kTileColumns) {
       __m512i turned[kTileRows];
 #pragma GCC unroll 16
@@ -58,7 +61,8 @@ ROOFBENCH_TARGET_AVX512_BF16 void StoreTurnedByAvx512(const float* sums, int64_t
       avx512::Transpose(turned);
 #pragma GCC unroll 16
       for (int64_t i = 0; i < kTileColumns; ++i) {
-        if (column + i < columns) StoreSums(turned[i], added, mask, y + (column + i) * stride + row);
+        if (column + i >= columns) continue;
+        StoreSums(_mm512_fmadd_ps(_mm512_castsi512_ps(turned[i]), scales, bias), mask, y + (column + i) * stride + row);
       }
     }
   }
@@ -74,7 +78,8 @@ constexpr IsaVariant<Store> kStores[] = {
 };
 
 template <typename Y>
-using StoreTurned = void (*)(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Y* y, int64_t stride);
+using StoreTurned = void (*)(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, Y* y,
+                             int64_t stride);
 template <typename Y>
 constexpr IsaVariant<StoreTurned<Y>> kTurnedStores[] = {
 #if ROOFBENCH_X86
@@ -145,11 +150,13 @@ void StorePanel(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64
   BestVariant<kStores>()(sums, rows, columns, y, stride);
 }
 
-void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Bf16* y, int64_t stride) {
-  BestVariant<kTurnedStores<Bf16>>()(sums, rows, columns, bias, y, stride);
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, Bf16* y,
+                      int64_t stride) {
+  BestVariant<kTurnedStores<Bf16>>()(sums, rows, columns, terms, y, stride);
 }
-void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride) {
-  BestVariant<kTurnedStores<float>>()(sums, rows, columns, bias, y, stride);
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, float* y,
+                      int64_t stride) {
+  BestVariant<kTurnedStores<float>>()(sums, rows, columns, terms, y, stride);
 }
 void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, int32_t* y, int64_t stride) {
   const Transpose transpose = BestVariant<kTransposes>();

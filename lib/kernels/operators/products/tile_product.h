@@ -105,10 +105,32 @@ void StorePanel(const Sum* sums, int64_t rows, int64_t columns, Sum* y, int64_t 
   }
 }
 
-// The same for rows of y that are columns of the sums; sums in fp32 with a bias for each row of these, or none.
-void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, Bf16* y, int64_t stride);
-void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const Bf16* bias, float* y, int64_t stride);
+// The same for rows of y that are columns of the sums. Those in fp32 have a factor and then a bias for each of their
+// rows, or none.
+struct RowTerms {
+  const float* scales = nullptr;
+  const Bf16* bias = nullptr;
+  RowTerms From(int64_t row) const {
+    return {scales == nullptr ? nullptr : scales + row, bias == nullptr ? nullptr : bias + row};
+  }
+};
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, Bf16* y, int64_t stride);
+void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, float* y,
+                      int64_t stride);
 void StoreTurnedPanel(const int32_t* sums, int64_t rows, int64_t columns, int32_t* y, int64_t stride);
+
+// Rows of x that are stored in another type than the product's: a panel converts them a slab at a time.
+class StoredRows {
+ public:
+  StoredRows() = default;
+  StoredRows(const StoredRows&) = delete;
+  StoredRows& operator=(const StoredRows&) = delete;
+  virtual ~StoredRows() = default;
+  // Writes what PackTileRows would: `columns` of one panel's rows.
+  virtual void Pack(Range rows, Range columns, std::byte* slab) const = 0;
+  // One factor for each row, for its sums; nullptr: 1.
+  virtual const float* scales() const { return nullptr; }
+};
 
 // Where the sums of x · wᵀ go: the panel that begins at (row, column), of which the first rows and columns exist.
 template <typename Y>
@@ -122,18 +144,18 @@ struct TileOutput {
   }
 };
 
-// The same for y [n, m], with a bias for each row of x.
+// The same for y [n, m], with terms for each row of x.
 template <typename Y>
 struct TransposedTileOutput {
   Y* y = nullptr;
-  int64_t stride = 0;          // m
-  const Bf16* bias = nullptr;  // [m], or none; of sums in fp32
+  int64_t stride = 0;   // m
+  RowTerms terms = {};  // of sums in fp32
 
   template <typename Sum>
   void Store(const Sum* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
     Y* const to = y + column * stride + row;
     if constexpr (std::is_same_v<Sum, float>) {
-      StoreTurnedPanel(sums, rows, columns, bias == nullptr ? nullptr : bias + row, to, stride);
+      StoreTurnedPanel(sums, rows, columns, terms.From(row), to, stride);
     } else {
       StoreTurnedPanel(sums, rows, columns, to, stride);
     }
@@ -194,6 +216,7 @@ class TiledProduct {
   using Sum = TileSum<kProduct>;
 
   const X* x = nullptr;
+  const StoredRows* stored = nullptr;  // instead of x
   const std::byte* w = nullptr;
   Output output;
   int64_t m = 0;
@@ -249,6 +272,7 @@ class TiledProduct {
   void PackSlab(Range rows, int64_t step, int64_t count, std::byte* slab) const {
     const int64_t begin = step * kTileRowBytes / kElement;
     const int64_t elements = std::min(k - begin, count * kTileRowBytes / kElement);
+    if (stored != nullptr) return stored->Pack(rows, {begin, begin + elements}, slab);
     if constexpr (kProduct == TileProduct::kBf16) {
       if (x_turned) return PackTurnedTileRows(x + begin * m + rows.begin, elements, rows.size(), m, slab);
     }
@@ -261,7 +285,8 @@ class TiledProduct {
     const int64_t panels = CeilDiv(columns.size(), kPanelRows);
     const std::byte* const chunk = w + columns.begin / kPanelRows * steps() * step_bytes();
     // Tiles take whole rows as they lie; the others are copied with zeros around them.
-    const int64_t in_place = rows.size() == kPanelRows && !x_turned ? row_bytes() / kTileRowBytes : 0;
+    const int64_t in_place =
+        rows.size() == kPanelRows && !x_turned && stored == nullptr ? row_bytes() / kTileRowBytes : 0;
     int64_t next = steps_of.begin;
     for (int64_t step = next; step < steps_of.end; step = next) {
       const bool copies = step >= in_place;
@@ -316,6 +341,7 @@ template <typename Y>
 struct TileLinear {
   const std::byte* x = nullptr;  // by PackLinear with the same tiles
   const Bf16* w = nullptr;
+  const StoredRows* stored = nullptr;  // instead of w
   const Bf16* bias = nullptr;
   Y* y = nullptr;
   int64_t m = 0;
@@ -363,9 +389,11 @@ struct TileLinearKernels {
 
 template <typename Tiles, typename Y>
 TiledProduct<Tiles, TileProduct::kBf16, TransposedTileOutput<Y>> ProductOf(const TileLinear<Y>& work) {
+  const RowTerms terms = {.scales = work.stored == nullptr ? nullptr : work.stored->scales(), .bias = work.bias};
   return {.x = work.w,
+          .stored = work.stored,
           .w = work.x,
-          .output = {.y = work.y, .stride = work.n, .bias = work.bias},
+          .output = {.y = work.y, .stride = work.n, .terms = terms},
           .m = work.n,
           .n = work.m,
           .k = work.k,

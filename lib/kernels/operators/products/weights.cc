@@ -97,29 +97,32 @@ template void QuantizeInt4(const Bf16*, int64_t, int64_t, uint8_t*, Bf16*, Range
 
 namespace {
 
+constexpr int64_t kBlockColumns = 32;
+
 template <typename T>
-void UnpackTiles(const Int4Weight& weight, Range tiles, T* to) {
+void UnpackColumns(const Int4Weight& weight, int64_t tile, Range columns, T* to, int64_t row_stride,
+                   int64_t block_stride) {
   constexpr int64_t kPerWord = 8;
-  for (int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += kInt4TileRows * weight.k) {
-    const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group);
-    for (int64_t g = 0; g < weight.k; g += weight.group, from += Int4GroupBytes(weight.group)) {
-      uint32_t words[kInt4TileRows];
-      float scale[kInt4TileRows];
-      float zero[kInt4TileRows];
-      std::memcpy(words, from, sizeof(words));
+  const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group) +
+                          columns.begin / weight.group * Int4GroupBytes(weight.group);
+  for (int64_t g = 0; g < columns.size(); g += weight.group, from += Int4GroupBytes(weight.group)) {
+    uint32_t words[kInt4TileRows];
+    float scale[kInt4TileRows];
+    float zero[kInt4TileRows];
+    std::memcpy(words, from, sizeof(words));
+    for (int64_t r = 0; r < kInt4TileRows; ++r) {
+      scale[r] = ToFloat(Bf16{static_cast<uint16_t>(words[r] & 0xffffU)});
+      zero[r] = ToFloat(Bf16{static_cast<uint16_t>(words[r] >> 16)}) - 8 * scale[r];
+    }
+    for (int64_t j = 0; j < weight.group / kPerWord; ++j) {
+      std::memcpy(words, from + (j + 1) * static_cast<int64_t>(sizeof(words)), sizeof(words));
       for (int64_t r = 0; r < kInt4TileRows; ++r) {
-        scale[r] = ToFloat(Bf16{static_cast<uint16_t>(words[r] & 0xffffU)});
-        zero[r] = ToFloat(Bf16{static_cast<uint16_t>(words[r] >> 16)}) - 8 * scale[r];
-      }
-      for (int64_t j = 0; j < weight.group / kPerWord; ++j) {
-        std::memcpy(words, from + (j + 1) * static_cast<int64_t>(sizeof(words)), sizeof(words));
-        for (int64_t r = 0; r < kInt4TileRows; ++r) {
-          T* const row = to + r * weight.k + g + j * kPerWord;
-          for (int64_t byte = 0; byte < kPerWord / 2; ++byte) {
-            const uint32_t pair = words[r] >> (8 * byte);
-            row[byte] = Rounded<T>(static_cast<float>(pair & 15U) * scale[r] + zero[r]);
-            row[kPerWord / 2 + byte] = Rounded<T>(static_cast<float>((pair >> 4) & 15U) * scale[r] + zero[r]);
-          }
+        const int64_t column = g + j * kPerWord;
+        T* const row = to + r * row_stride + column / kBlockColumns * block_stride + column % kBlockColumns;
+        for (int64_t byte = 0; byte < kPerWord / 2; ++byte) {
+          const uint32_t pair = words[r] >> (8 * byte);
+          row[byte] = Rounded<T>(static_cast<float>(pair & 15U) * scale[r] + zero[r]);
+          row[kPerWord / 2 + byte] = Rounded<T>(static_cast<float>((pair >> 4) & 15U) * scale[r] + zero[r]);
         }
       }
     }
@@ -134,34 +137,36 @@ namespace {
 
 // A lane is a row. Two adjacent columns are a 32-bit lane, so that 32 columns of 16 rows are transposed in registers
 // and stored as whole lines.
-ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to) {
+ROOFBENCH_TARGET_AVX512_BF16 void UnpackColumns(const Int4Weight& weight, int64_t tile, Range columns, Bf16* to,
+                                                int64_t row_stride, int64_t block_stride) {
   constexpr int64_t kWords = 4;  // eight columns each: those of a line
-  constexpr int64_t kColumns = 8 * kWords;
   const __m512i low = _mm512_set1_epi32(15);
-  for (int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += kInt4TileRows * weight.k) {
-    const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group);
-    for (int64_t g = 0; g < weight.k; g += weight.group) {
-      const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(from));
-      from += kLineBytes;
-      for (int64_t columns = g; columns < g + weight.group; columns += kColumns) {
-        __m512i v[kInt4TileRows];
+  const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group) +
+                          columns.begin / weight.group * Int4GroupBytes(weight.group);
+  for (int64_t g = 0; g < columns.size(); g += weight.group) {
+    const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(from));
+    from += kLineBytes;
+    for (int64_t block = g; block < g + weight.group; block += kBlockColumns) {
+      __m512i v[kInt4TileRows];
 #pragma GCC unroll 4
-        for (int64_t word = 0; word < kWords; ++word, from += kLineBytes) {
-          const __m512i words = _mm512_loadu_si512(from);
-          // Bytes hold columns 0 … 3 in their lower and 4 … 7 in their upper halves.
+      for (int64_t word = 0; word < kWords; ++word, from += kLineBytes) {
+        FetchStream(from);
+        const __m512i words = _mm512_loadu_si512(from);
+        // Bytes hold columns 0 … 3 in their lower and 4 … 7 in their upper halves.
 #pragma GCC unroll 4
-          for (int pair = 0; pair < 4; ++pair) {
-            const auto shift = static_cast<unsigned>(16 * (pair % 2) + 4 * (pair / 2));
-            const __m512i one = _mm512_and_si512(_mm512_srli_epi32(words, shift), low);
-            const __m512i next = _mm512_and_si512(_mm512_srli_epi32(words, shift + 8), low);
-            v[4 * word + pair] =
-                PackSplit(Floats<Bf16>{{_mm512_fmadd_ps(_mm512_cvtepi32_ps(one), of_group.scale, of_group.zero),
-                                        _mm512_fmadd_ps(_mm512_cvtepi32_ps(next), of_group.scale, of_group.zero)}});
-          }
+        for (int pair = 0; pair < 4; ++pair) {
+          const auto shift = static_cast<unsigned>(16 * (pair % 2) + 4 * (pair / 2));
+          const __m512i one = _mm512_and_si512(_mm512_srli_epi32(words, shift), low);
+          const __m512i next = _mm512_and_si512(_mm512_srli_epi32(words, shift + 8), low);
+          v[4 * word + pair] =
+              PackSplit(Floats<Bf16>{{_mm512_fmadd_ps(_mm512_cvtepi32_ps(one), of_group.scale, of_group.zero),
+                                      _mm512_fmadd_ps(_mm512_cvtepi32_ps(next), of_group.scale, of_group.zero)}});
         }
-        Transpose(v);
+      }
+      Transpose(v);
 #pragma GCC unroll 16
-        for (int64_t r = 0; r < kInt4TileRows; ++r) _mm512_storeu_si512(to + r * weight.k + columns, v[r]);
+      for (int64_t r = 0; r < kInt4TileRows; ++r) {
+        _mm512_storeu_si512(to + r * row_stride + block / kBlockColumns * block_stride, v[r]);
       }
     }
   }
@@ -173,17 +178,35 @@ ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range til
 
 namespace {
 
-constexpr IsaVariant<void (*)(const Int4Weight& weight, Range tiles, Bf16* to)> kVariants[] = {
+using Unpack = void (*)(const Int4Weight& weight, int64_t tile, Range columns, Bf16* to, int64_t row_stride,
+                        int64_t block_stride);
+constexpr IsaVariant<Unpack> kVariants[] = {
 #if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::UnpackInt4},
+    {kAvx512Bf16, avx512::UnpackColumns},
 #endif
-    {0, UnpackTiles<Bf16>},
+    {0, UnpackColumns<Bf16>},
 };
+
+template <typename T, typename Function>
+void UnpackTiles(const Int4Weight& weight, Range tiles, T* to, Function unpack) {
+  for (int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += kInt4TileRows * weight.k) {
+    unpack(weight, tile, {0, weight.k}, to, weight.k, kBlockColumns);
+  }
+}
 
 }  // namespace
 
-void UnpackInt4(const Int4Weight& weight, Range tiles, float* to) { UnpackTiles(weight, tiles, to); }
+void UnpackInt4(const Int4Weight& weight, Range tiles, float* to) {
+  UnpackTiles(weight, tiles, to, UnpackColumns<float>);
+}
 
-void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to) { BestVariant<kVariants>()(weight, tiles, to); }
+void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to) {
+  UnpackTiles(weight, tiles, to, BestVariant<kVariants>());
+}
+
+void UnpackInt4Columns(const Int4Weight& weight, int64_t tile, Range columns, Bf16* to, int64_t row_stride,
+                       int64_t block_stride) {
+  BestVariant<kVariants>()(weight, tile, columns, to, row_stride, block_stride);
+}
 
 }  // namespace roofbench::kernels

@@ -82,4 +82,9 @@ float Dequantize(const Int4Weight& weight, int64_t row, int64_t column);
 void UnpackInt4(const Int4Weight& weight, Range tiles, float* to);
 void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to);
 
+// Columns of a tile, which begin and end with groups: w[16 · tile + r, columns.begin + 32 · i + j] is to[r · row_stride
+// + i · block_stride + j].
+void UnpackInt4Columns(const Int4Weight& weight, int64_t tile, Range columns, Bf16* to, int64_t row_stride,
+                       int64_t block_stride);
+
 }  // namespace roofbench::kernels

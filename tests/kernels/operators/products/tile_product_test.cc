@@ -418,13 +418,13 @@ TEST(TileProduct, StoresTheSameInEveryVariant) {
   ExpectStored<Bf16, float>(
       true,
       [&](const float* sums, int64_t rows, int64_t columns, Bf16* y) {
-        StoreTurnedPanel(sums, rows, columns, bias.data(), y, kWidth);
+        StoreTurnedPanel(sums, rows, columns, {.bias = bias.data()}, y, kWidth);
       },
       [&](float sum, int64_t row) { return ToBf16(biased(sum, row)); });
   ExpectStored<float, float>(
       true,
       [&](const float* sums, int64_t rows, int64_t columns, float* y) {
-        StoreTurnedPanel(sums, rows, columns, bias.data(), y, kWidth);
+        StoreTurnedPanel(sums, rows, columns, {.bias = bias.data()}, y, kWidth);
       },
       biased);
   ExpectStored<int32_t, int32_t>(
