@@ -404,7 +404,7 @@ TEST(OverwrittenIntegers, AccuseNoHonestStep) {
                             .Finish();
   RunOptions options;
   options.reference = "a100-sxm4-40gb";
-  for (int run = 0; run < 30; ++run) {
+  for (int run = 0; run < 8; ++run) {
     const Outcome outcome = Session(options, device, {PlannedOf(family, {{"cache", kWarm}})}, nullptr).Run(0);
     ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   }

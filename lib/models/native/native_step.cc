@@ -171,7 +171,9 @@ template <typename T>
 void RegionProducts<T>::Divide(const Worker& worker, const RegionProduct<T>& work, int64_t rows,
                                kernels::FunctionRef<void(Range)> body, bool evenly) {
   const StoredMatrix& matrix = work.matrix;
-  const int64_t grain = TakesTiles(work) ? kernels::kPanelRows : RowGrain(matrix);
+  // A part of a panel takes the time of a whole one.
+  const bool in_panels = TakesTiles(work) || (work.m > 1 && matrix.MultipliesIntegers());
+  const int64_t grain = in_panels ? kernels::kPanelRows : RowGrain(matrix);
   const int64_t product = scratch_[Size(worker.index())].product++;
   // The stages of LLM.int8() are reported for each piece, so their number must not vary.
   if (evenly || matrix.format == WeightFormat::kLlmInt8) return body(worker.Own(rows, grain));
