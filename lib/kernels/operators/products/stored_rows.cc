@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/operators/products/stored_rows.h"
 
-#include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "lib/kernels/simd/avx512.h"
 #include "lib/kernels/simd/isa.h"
@@ -50,11 +48,6 @@ constexpr IsaVariant<Widen> kVariants[] = {
 // Of a slab: [step][tile][row][kColumns].
 Bf16* RowOf(std::byte* slab, int64_t row) { return reinterpret_cast<Bf16*>(slab) + row * kColumns; }
 
-// Zeros as `rows` rows of a panel.
-void ClearRows(int64_t rows, int64_t columns, Bf16* to) {
-  for (int64_t i = 0; i < columns; i += kColumns, to += kStep) std::fill_n(to, rows * kColumns, Bf16{});
-}
-
 }  // namespace
 
 void StoredInt8::Pack(Range rows, Range columns, std::byte* slab) const {
@@ -62,16 +55,11 @@ void StoredInt8::Pack(Range rows, Range columns, std::byte* slab) const {
   for (int64_t row = 0; row < rows.size(); ++row) {
     widen(weight_.data + (rows.begin + row) * weight_.k + columns.begin, columns.size(), RowOf(slab, row));
   }
-  ClearRows(kPanelRows - rows.size(), columns.size(), RowOf(slab, rows.size()));
 }
 
 void StoredInt4::Pack(Range rows, Range columns, std::byte* slab) const {
-  for (int64_t row = 0; row < kPanelRows; row += kInt4TileRows) {
-    if (row < rows.size()) {
-      UnpackInt4Columns(weight_, (rows.begin + row) / kInt4TileRows, columns, RowOf(slab, row), kColumns, kStep);
-      continue;
-    }
-    ClearRows(kInt4TileRows, columns.size(), RowOf(slab, row));
+  for (int64_t row = 0; row < rows.size(); row += kInt4TileRows) {
+    UnpackInt4Columns(weight_, (rows.begin + row) / kInt4TileRows, columns, RowOf(slab, row), kColumns, kStep);
   }
 }
 

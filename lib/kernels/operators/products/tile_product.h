@@ -126,7 +126,7 @@ class StoredRows {
   StoredRows(const StoredRows&) = delete;
   StoredRows& operator=(const StoredRows&) = delete;
   virtual ~StoredRows() = default;
-  // Writes what PackTileRows would: `columns` of one panel's rows.
+  // Writes `columns` of one panel's rows as PackTileRows does; rows beyond them may hold anything.
   virtual void Pack(Range rows, Range columns, std::byte* slab) const = 0;
   // One factor for each row, for its sums; nullptr: 1.
   virtual const float* scales() const { return nullptr; }
