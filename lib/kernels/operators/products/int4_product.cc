@@ -251,16 +251,6 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
   }
 }
 
-// Splits rows of x into groups of at most `most`, as even as possible: `by_count[c - 1]` takes c of them.
-template <typename Block>
-void InGroups(const Block& block, int64_t most, void (*const* by_count)(const Block& block, int64_t x_row)) {
-  const int64_t groups = (block.m + most - 1) / most;
-  for (int64_t group = 0; group < groups; ++group) {
-    const Range rows = Share(block.m, 1, static_cast<int>(group), static_cast<int>(groups));
-    by_count[rows.size() - 1](block, rows.begin);
-  }
-}
-
 template <typename Y>
 void FewRows(const Int4Block<Y>& block) {
   constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {TileRows<1, Y>, TileRows<2, Y>, TileRows<3, Y>,

@@ -211,6 +211,7 @@ std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); 
 
 // Buffers that a thread keeps for its next product.
 struct Scratch {
+  std::vector<Line<uint8_t>> panel;
   std::vector<int32_t> products;
   std::vector<float> outlier_sums;
   std::vector<float> outlier_w;
@@ -241,13 +242,16 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const Int8Activations& x = *work.activations;
   const Int8Variant& variant = BestInt8Variant();
   const bool by_tiles = variant.TakesTiles(x.m());
+  const bool packs = variant.TakesPanels(x.m());
   const bool gathers = x.outlier_groups().first.empty();
   const auto gathered = gathers ? static_cast<int64_t>(x.outliers().size()) : 0;
   const int64_t few_rows = x.m() == 1 && gathered == 0 ? kInt8LongBlockRows : kInt8BlockRows;
-  const int64_t width = by_tiles ? variant.tile_block_rows : few_rows;
+  const int64_t width = by_tiles ? variant.tile_block_rows : packs ? kInt8PanelRows : few_rows;
   const int64_t at_once = std::min(x.m(), by_tiles ? variant.tile_rows_at_once : kRowsAtOnce);
-  const auto multiply = by_tiles ? variant.by_tiles : variant.few_rows;
+  const auto multiply = by_tiles ? variant.by_tiles : packs ? variant.many_rows : variant.few_rows;
   Scratch& scratch = t_scratch;
+  if (packs)
+    scratch.panel.resize(Size(std::max<int64_t>(1, kInt8PanelRows * RoundUp(weight.k, kLineBytes) / kLineBytes)));
   scratch.products.resize(Size(at_once * width));
   if (!gathers) scratch.outlier_sums.resize(Size(at_once * width));
   for (int64_t first = rows.begin; first < rows.end; first += width) {
@@ -261,6 +265,10 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
                     .width = width,
                     .outlier_groups = x.outlier_groups().first,
                     .outlier_sums = scratch.outlier_sums.data()};
+    if (packs) {
+      variant.pack(block.w, count, weight.k, scratch.panel.data()->values);
+      block.panel = scratch.panel.data()->values;
+    }
     for (int64_t row = 0; row < x.m(); row += at_once) {
       block.x = x.row(row);
       block.sums = x.sums() + row;

@@ -129,6 +129,60 @@ void OneRow(const Int8Block& block) {
   IsaHas(kFewStreams) ? StreamRows<kFewRowStreams>(block) : StreamRows<kRowStreams>(block);
 }
 
+// [k / 4, 32 rows, 4] unsigned: a vector holds four columns of 16 rows, the order in which the instruction sums them.
+ROOFBENCH_TARGET_AVX512_VNNI void Pack(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) {
+  for (int64_t half = 0; half < 2; ++half) {
+    for (int64_t i = 0; i < k; i += kLineBytes) {
+      __m512i v[16];
+#pragma GCC unroll 16
+      for (int64_t r = 0; r < 16; ++r) {
+        const int64_t row = half * 16 + r;
+        const __mmask64 mask = row < rows ? avx512::Mask64(k - i) : 0;
+        v[r] = avx512::Unsigned(_mm512_maskz_loadu_epi8(mask, w + (row < rows ? row * k + i : 0)));
+      }
+      avx512::Transpose(v);
+      uint8_t* const to = panel + i * kInt8PanelRows + half * kLineBytes;
+#pragma GCC unroll 16
+      for (int64_t g = 0; g < 16; ++g) _mm512_store_si512(to + g * 2 * kLineBytes, v[g]);
+    }
+  }
+}
+
+// Multiplies a panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent.
+template <int kOfX>
+ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int8Block& block, int64_t x_row) {
+  const int8_t* x = block.x + x_row * block.stride;
+  const uint8_t* panel = block.panel;
+  const int64_t stride = block.stride;
+  __m512i sums[kOfX][2];
+  avx512::Clear(sums);
+  for (int64_t i = 0; i < block.k; i += 4, panel += 2 * kLineBytes, x += 4) {
+    const __m512i low = _mm512_load_si512(panel);
+    const __m512i high = _mm512_load_si512(panel + kLineBytes);
+#pragma GCC unroll 12
+    for (int c = 0; c < kOfX; ++c) {
+      const __m512i of_x = avx512::BroadcastFour(x + c * stride);
+      avx512::AddDot(sums[c][0], low, of_x);
+      avx512::AddDot(sums[c][1], high, of_x);
+    }
+  }
+#pragma GCC unroll 12
+  for (int c = 0; c < kOfX; ++c) {
+    const __m512i added = _mm512_set1_epi32(128 * block.sums[x_row + c]);
+    int32_t* const to = block.products + (x_row + c) * block.width;
+    _mm512_storeu_si512(to, _mm512_sub_epi32(sums[c][0], added));
+    _mm512_storeu_si512(to + kFloats, _mm512_sub_epi32(sums[c][1], added));
+  }
+}
+
+// Rows of x in groups of at most 12, as even as possible.
+void ManyRows(const Int8Block& block) {
+  constexpr void (*kByCount[])(const Int8Block&, int64_t) = {PanelRows<1>, PanelRows<2>,  PanelRows<3>,  PanelRows<4>,
+                                                             PanelRows<5>, PanelRows<6>,  PanelRows<7>,  PanelRows<8>,
+                                                             PanelRows<9>, PanelRows<10>, PanelRows<11>, PanelRows<12>};
+  InGroups(block, std::size(kByCount), kByCount);
+}
+
 // Registers, but for few rows of x, of which vectors waste less.
 void MultiplyByRegisters(const Int8Block& block) {
   block.few_columns ? MultiplyInt8ByTiles<VectorTiles>(block) : MultiplyInt8ByTiles<HardwareTiles>(block);
@@ -144,7 +198,9 @@ const Int8Variant& Avx512Int8Variant() {
                                            .by_tiles = MultiplyInt8ByTiles<VectorTiles>,
                                            .most_few_columns = kFewTileColumns,
                                            .tile_block_rows = 128,
-                                           .tile_rows_at_once = 64};
+                                           .tile_rows_at_once = 64,
+                                           .pack = Pack,
+                                           .many_rows = ManyRows};
   return kVariant;
 }
 

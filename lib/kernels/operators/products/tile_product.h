@@ -321,6 +321,7 @@ class TiledProduct {
       return &scratch->sums[static_cast<std::size_t>((row - rows.begin) / kPanelRows * TileBlocks::kMostPanels *
                                                      kPanelSums)];
     };
+    if (steps() == 0) scratch->sums.fill({});  // of no terms
     for (int64_t step = 0; step < steps(); step += chunk_steps) {
       for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
         MultiplyPanel(tiles, {row, std::min(rows.end, row + kPanelRows)}, {step, std::min(steps(), step + chunk_steps)},

@@ -118,6 +118,20 @@ TEST(LlmInt8, AnyColumnsMayBeOutliers) {
   });
 }
 
+// As few, by columns of tiles, and by panels: rows of x that fill none of them, and rows of the weight for more than one
+// block.
+TEST(LlmInt8, AnyNumberOfRows) {
+  for (const int64_t m : {2, 5, 9, 16, 70, 127, 128, 150}) {
+    for (const int64_t n : {33, 300}) {
+      SCOPED_TRACE(testing::Message() << m << " x " << n);
+      Product product{.m = m, .n = n, .k = 200};
+      product.Run(2.5F);
+      EXPECT_FALSE(product.activations.outliers().empty());
+      product.ExpectItsFormula();
+    }
+  }
+}
+
 // A number that equals the threshold is an outlier, and its next smaller neighbor in bf16 is not; no other rounding
 // decides.
 TEST(LlmInt8, AThresholdLiesBetweenWholeNumbers) {

@@ -23,9 +23,9 @@ struct Shape {
 };
 
 // Full and partial tiles, panels, chunks and slabs of every operand; one row, one column, an odd number of elements.
-constexpr Shape kShapes[] = {{1, 1, 1},     {16, 16, 32},   {33, 31, 65},  {17, 70, 3},  {70, 17, 40},
-                             {40, 300, 97}, {260, 1, 3},    {33, 33, 600}, {1, 1, 1100}, {5, 257, 65},
-                             {64, 32, 512}, {64, 48, 1056}, {33, 97, 700}};
+constexpr Shape kShapes[] = {{3, 40, 0},   {1, 1, 1},     {16, 16, 32},   {33, 31, 65},  {17, 70, 3},
+                             {70, 17, 40}, {40, 300, 97}, {260, 1, 3},    {33, 33, 600}, {1, 1, 1100},
+                             {5, 257, 65}, {64, 32, 512}, {64, 48, 1056}, {33, 97, 700}};
 
 template <TileProduct kProduct>
 TileFactor<kProduct> Draw(SplitMix64& random) {
