@@ -118,8 +118,8 @@ TEST(LlmInt8, AnyColumnsMayBeOutliers) {
   });
 }
 
-// As few, by columns of tiles, and by panels: rows of x that fill none of them, and rows of the weight for more than one
-// block.
+// As few, by columns of tiles, and by panels: rows of x that fill none of them, and rows of the weight for more than
+// one block.
 TEST(LlmInt8, AnyNumberOfRows) {
   for (const int64_t m : {2, 5, 9, 16, 70, 127, 128, 150}) {
     for (const int64_t n : {33, 300}) {
