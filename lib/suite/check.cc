@@ -339,7 +339,15 @@ void SomeRows::Invalidate() const {
       continue;
     }
     const at::Tensor rows = whole[i].dim() > 1 ? whole[i].flatten(0, -2) : whole[i];
-    for (const auto& [first, count] : ranges_[i]) roofbench::Invalidate({rows.narrow(0, first, count)});
+    // Ranges may overlap, and two inversions of a bool are none.
+    int64_t end = 0;
+    std::vector<RowRange> sorted = ranges_[i];
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [first, count] : sorted) {
+      const int64_t begin = std::max(first, end);
+      end = std::max(end, first + count);
+      roofbench::Invalidate({rows.narrow(0, begin, end - begin)});
+    }
   }
 }
 

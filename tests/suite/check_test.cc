@@ -161,6 +161,15 @@ TEST(SomeRows, OfALargeResultAreOverwrittenAlone) {
   }
 }
 
+// All draws are the same row.
+TEST(SomeRows, OfALargeResultAreInvertedOnce) {
+  std::mt19937_64 random(1);
+  const at::Tensor y = at::zeros({1, 1 << 25}, at::kBool);
+  const Case built{.result = [&] { return std::vector{y}; }};
+  SomeRows(built, random).Invalidate();
+  EXPECT_TRUE(y.all().item<bool>());
+}
+
 TEST(CheckPart, LooksAtRowsOrSamplesWithoutTheSums) {
   std::mt19937_64 random(1);
   const at::Tensor x = at::randn({64, 64}, at::kDouble);
