@@ -154,6 +154,14 @@ ROOFBENCH_TARGET_AVX512 void MultiplyRows(const std::byte* x, const TileOperand&
 
 template <TileProduct kProduct, int kOfX, int kOfY>
 void MultiplyByVectors(const TileOperand& x, const TileOperand& y, int64_t steps, bool add, const TileSums& sums) {
+  auto multiply = MultiplyRows<kProduct, kOfY, kTileColumns>;
+  if constexpr (kOfY == 1) {
+    // By the columns that a step holds.
+    constexpr decltype(multiply) kByColumns[] = {MultiplyRows<kProduct, 1, 1>, MultiplyRows<kProduct, 1, 2>,
+                                                 MultiplyRows<kProduct, 1, 4>, MultiplyRows<kProduct, 1, 8>};
+    const int64_t columns = y.step / kTileRowBytes;
+    if (columns <= kFewTileColumns) multiply = kByColumns[std::countr_zero(static_cast<uint64_t>(columns))];
+  }
   const int64_t ahead = std::min(kStepsAhead, steps);
   for (int64_t tile = 0; tile < kOfX; ++tile) {
     for (int64_t row = 0; row < kTileRows; row += kRows) {
@@ -162,28 +170,7 @@ void MultiplyByVectors(const TileOperand& x, const TileOperand& y, int64_t steps
                            .row = x.row,
                            .here = steps - ahead,
                            .to_next = kRows * x.row - steps * kTileRowBytes};
-      const auto multiply = [&](auto kernel) {
-        kernel(rows, x, y, steps, add, sums.data + tile * sums.second_of_x + row * sums.row, sums, fetch);
-      };
-      if constexpr (kOfY == 1) {
-        switch (y.step / kTileRowBytes) {
-          case 1:
-            multiply(MultiplyRows<kProduct, 1, 1>);
-            continue;
-          case 2:
-            multiply(MultiplyRows<kProduct, 1, 2>);
-            continue;
-          case 4:
-            multiply(MultiplyRows<kProduct, 1, 4>);
-            continue;
-          case 8:
-            multiply(MultiplyRows<kProduct, 1, 8>);
-            continue;
-          default:
-            break;
-        }
-      }
-      multiply(MultiplyRows<kProduct, kOfY, kTileColumns>);
+      multiply(rows, x, y, steps, add, sums.data + tile * sums.second_of_x + row * sums.row, sums, fetch);
     }
   }
 }

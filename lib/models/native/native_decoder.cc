@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder by our kernels. A prompt uses our attention, our products of integers, by tiles also those in bf16, and
-// LibTorch's other products. One or a few tokens of each sequence are one parallel region, without allocations, with
-// four barriers in each layer.
+// The decoder by our kernels. A prompt uses our attention, our products of integers, by tiles also those in bf16 by
+// weights in bf16, int8 and int4, and LibTorch's other products. One or a few tokens of each sequence are one parallel
+// region, without allocations, with four barriers in each layer.
 
 #include "lib/models/native/native_decoder.h"
 

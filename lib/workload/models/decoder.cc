@@ -247,6 +247,15 @@ bool StoredDecoder::RoundsVectors(WeightFormat in) const {
   return in == WeightFormat::kLlmInt8 || (activations == Activations::kInt8 && is_quantized);
 }
 
+namespace {
+
+// Whether our kernels multiply several of its vectors by tiles, in bf16.
+bool TakesTiles(const StoredDecoder& stored) {
+  return stored.own_kernels && stored.tiles && ActivationDtype(stored.format, stored.activations) == Dtype::kBf16;
+}
+
+}  // namespace
+
 double StoredDecoder::ProductBytes(DecoderComponent product, double rows, double columns) const {
   const WeightFormat in = FormatOf(product);
   const double element = StorageBytes(format);
@@ -257,10 +266,8 @@ double StoredDecoder::ProductBytes(DecoderComponent product, double rows, double
     // for each in two steps, and their product.
     return columns * ((in == WeightFormat::kLlmInt8 ? 3 : 2) * fp32 + 1) + rows * 5 * fp32;
   }
-  const bool is_bf16 = ActivationDtype(format, activations) == Dtype::kBf16;
   // Our product converts what is stored in a cache.
-  if (own_kernels && tiles && is_bf16 && !RoundsVectors(in) &&
-      (in == WeightFormat::kInt8 || in == WeightFormat::kInt4)) {
+  if (TakesTiles(*this) && !RoundsVectors(in) && (in == WeightFormat::kInt8 || in == WeightFormat::kInt4)) {
     return rows * element;
   }
   const bool is_integer = in == WeightFormat::kInt8 || in == WeightFormat::kFp8 || in == WeightFormat::kInt4;
@@ -296,8 +303,7 @@ double StoredDecoder::LayerBytes(double tokens) const {
 }
 
 double StoredDecoder::PackedVectorBytes(double tokens) const {
-  const bool is_bf16 = ActivationDtype(format, activations) == Dtype::kBf16;
-  if (!own_kernels || !tiles || !is_bf16 || RoundsVectors(format) || tokens <= 1) return 0;
+  if (!TakesTiles(*this) || RoundsVectors(format) || tokens <= 1) return 0;
   const Transformer& s = shape.base;
   return ElementBytes(Dtype::kBf16) *
          std::max({tokens * s.d_model, tokens * s.QueryWidth(), shape.TokensOfAnExpert(tokens) * s.d_ff});
