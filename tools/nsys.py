@@ -8,16 +8,14 @@ PREFIX.1.nsys-rep, PREFIX.2.nsys-rep, …
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from roofreport.errors import UnusableInputError
-from roofreport.exit_status import ended
+from roofreport.exit_status import ended, status_of
 from roofreport.terminal import say, show
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
@@ -70,7 +68,7 @@ def reports_of(output: str) -> list[Path]:
 def run(command: Sequence[str]) -> int:
     show(shlex.join(command))
     sys.stdout.flush()  # before the command's output
-    return subprocess.run(command, check=False, env=os.environ).returncode
+    return status_of(command)
 
 
 def main() -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofreport.exit_status import ended, status_of
 from roofreport.text import printable
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -205,11 +205,10 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         program = root / command[0]
         if not program.exists():
             raise refusal(f"{program} is missing; tools/setup builds it")
-        done = subprocess.run([str(program), *command[1:]], check=False)
-        if done.returncode:
-            return done.returncode
+        if status := status_of([str(program), *command[1:]]):
+            return status
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("tools/published", main))

@@ -12,7 +12,6 @@ tools/tokens complete FOLDER [TEXT...] [FLAGS]  both around roofbench: measures 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from roofreport.errors import UnusableInputError
+from roofreport.exit_status import ended, status_of
 from roofreport.terminal import show
 from roofreport.text import printable
 from tokenizers import Tokenizer
@@ -94,7 +94,7 @@ def complete(tokenizer: Tokenizer, folder: Path, prompts: str, flags: Sequence[s
         ids.write_text(prompts, encoding="utf-8")
         files = (f"--checkpoint={folder}", f"--prompt_ids={ids}", f"--tokens_out={answers}")
         run = [str(program), "--benchmark_filter=^complete/", *flags, *files]
-        status = subprocess.run(run, check=False).returncode
+        status = status_of(run)
         return status, decode(tokenizer, answers.read_text(encoding="utf-8") if answers.exists() else "")
 
 
@@ -143,4 +143,4 @@ def main(arguments: list[str], program: Path = PROGRAM) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended("tools/tokens", lambda: main(sys.argv[1:])))

@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -226,5 +227,12 @@ def checked(row: Row, tools: Tools, step: Step) -> None:
     print(f"{step.name}: {step.status}{': ' + step.reason if step.reason else ''} ({step.seconds:.0f} s)", flush=True)
 
 
+def end_in_order() -> None:
+    """Python would end at once, and leave the program of a step running."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
+
+
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main(sys.argv[1:]))

@@ -36,13 +36,16 @@ def run(
     words = [str(part) for part in command]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
     output = bytearray()
-    ended = _read(process, output, until, watch)
-    if not ended:
-        process.send_signal(signal.SIGINT)  # it writes its results
-        if not _read(process, output, time.monotonic() + GRACE, watch):
-            process.kill()
-            _read(process, output, time.monotonic() + POLL, watch)
-    process.wait()
+    ended = False
+    try:
+        ended = _read(process, output, until, watch)
+    finally:
+        if not ended:
+            process.send_signal(signal.SIGINT)  # it writes its results
+            if not _read(process, output, time.monotonic() + GRACE, watch):
+                process.kill()
+                _read(process, output, time.monotonic() + POLL, watch)
+        process.wait()
     assert process.stdout is not None
     process.stdout.close()
     text = _text(output)

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from roofreport import files
+from roofreport.exit_status import forwarding
 from roofreport.project_folder import root
 from roofreport.terminal import say
 from roofreport.text import printable
@@ -25,7 +24,6 @@ from nightly_runs.message import FORMATS, page_of, send
 OK, ALARM, FAILED, SKIPPED, UNSENT = "ok", "alarm", "failed", "skipped", "not sent"
 _SHOWN = {OK: "ok", ALARM: "needs a look", FAILED: "FAILED", SKIPPED: "skipped", UNSENT: "not sent"}
 _NOT_STARTED = 127
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # Exit statuses of tools/bench: all cases have run, some of them failed. Another attempt would end the same way after
 # those, and if the run was refused.
 _MEASURED = (0, 1)
@@ -60,42 +58,22 @@ def execute(command: Sequence[str], log: Path) -> int:
     """Runs a command, copies its output to the terminal and the log, and forwards signals to it. Returns its exit
     status, 128 + n after a signal. Raises InterruptedRunError when it has ended after a signal to us."""
     received: list[int] = []
-    process: subprocess.Popen[bytes] | None = None
-
-    def forward(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        if process is not None:
-            process.send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in _FORWARDED}
-    try:
-        with log.open("ab", buffering=0) as file:
-            try:
-                # A new session: Ctrl-C reaches it once, from us.
-                process = subprocess.Popen(
-                    command,
-                    cwd=root(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                why = f"cannot start {printable(command[0])}: {error.strerror}"
-                file.write(why.encode() + b"\n")
-                say(why)
-                return _NOT_STARTED
-            if received:
-                process.send_signal(received[0])
-            assert process.stdout is not None
-            for line in process.stdout:
-                with suppress(OSError):  # a full disk does not stop the measurement
-                    file.write(line)
-                say(line.decode(errors="backslashreplace").rstrip("\n"))
-            status = process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with forwarding(received) as start, log.open("ab", buffering=0) as file:
+        try:
+            process = start(
+                command, cwd=root(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        except OSError as error:
+            why = f"cannot start {printable(command[0])}: {error.strerror}"
+            file.write(why.encode() + b"\n")
+            say(why)
+            return _NOT_STARTED
+        assert process.stdout is not None
+        for line in process.stdout:
+            with suppress(OSError):  # a full disk does not stop the measurement
+                file.write(line)
+            say(line.decode(errors="backslashreplace").rstrip("\n"))
+        status = process.wait()
     if received:
         raise InterruptedRunError(received[0])
     return 128 - status if status < 0 else status

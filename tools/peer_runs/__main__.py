@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+from roofreport.exit_status import ended
 from roofreport.terminal import say, show
 from roofreport.text import printable
 
@@ -35,4 +36,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended("tools/peers", lambda: main(sys.argv[1:]), EXIT_UNUSABLE))

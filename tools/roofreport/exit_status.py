@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import reason
@@ -21,6 +23,7 @@ from roofreport.text import printable
 
 UNUSABLE = 2
 _LONGEST_REASON = 4000
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 class Signaled(KeyboardInterrupt):
@@ -50,7 +53,7 @@ class Deferred:
         self._arrived: list[int] = []
         self._before = {
             number: signal.signal(number, lambda arrived, _: self._arrived.append(arrived))
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            for number in _ENDING
             if threading.current_thread() is threading.main_thread() and signal.getsignal(number) != signal.SIG_IGN
         }
         return self._release
@@ -63,6 +66,46 @@ class Deferred:
             signal.signal(number, handler)
         while self._arrived:
             signal.raise_signal(self._arrived.pop())
+
+
+@contextmanager
+def forwarding(received: list[int]) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Within it, signals that ask to end go to the program that the given function starts, and to `received`: it ends
+    in order, with what it has, and is waited for."""
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        nonlocal process
+        # A new session: Ctrl-C reaches it once, from us.
+        process = subprocess.Popen(command, start_new_session=True, **options)
+        if received:
+            process.send_signal(received[0])
+        return process
+
+    def forward(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        if process is not None:
+            process.send_signal(number)
+
+    before = {
+        number: signal.signal(number, forward) for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN
+    }
+    try:
+        yield start
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def status_of(command: Sequence[str]) -> int:
+    """Runs a program on this terminal, and gives it the signals that ask to end. Its exit status, 128 + n after a
+    signal; raises Signaled when it has ended after one of ours."""
+    received: list[int] = []
+    with forwarding(received) as start:
+        status = start(command).wait()
+    if received:
+        raise Signaled(received[0])
+    return 128 - status if status < 0 else status
 
 
 def ended(program: str, work: Callable[[], int], unusable: int = UNUSABLE) -> int:
