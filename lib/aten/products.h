@@ -25,6 +25,7 @@ class LinearByTiles {
  public:
   explicit LinearByTiles(const kernels::TileLinearKernels* tiles) : tiles_(tiles) {}
 
+  bool in_registers() const { return tiles_->in_registers; }
   int64_t least_rows() const { return tiles_->least_rows; }
   bool Takes(const at::Tensor& x) const { return x.scalar_type() == at::kBFloat16 && x.size(0) >= least_rows(); }
 

@@ -125,6 +125,10 @@ StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t r
   return made;
 }
 
+kernels::Int8Weight StoredMatrix::Int8Rows() const {
+  return {Elements<int8_t>(weight), Elements<float>(scale), rows, columns};
+}
+
 kernels::Int4Weight StoredMatrix::Int4Rows(int64_t expert, int64_t first, int64_t count) const {
   TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
   const int64_t begin = expert * kernels::Int4Bytes(rows, columns, group) +

@@ -83,7 +83,8 @@ struct StoredMatrix {
   double Threshold(double threshold) const { return format == workload::WeightFormat::kLlmInt8 ? threshold : 0; }
   // w · Steps() = weight · scale, if there is a scale.
   double Steps() const { return format == workload::WeightFormat::kLlmInt8 ? kernels::kInt8Largest : 1; }
-  // int4: `count` rows of an expert from `first` on, a multiple of 16.
+  // int8: the first expert; int4: `count` rows of an expert from `first` on, a multiple of 16.
+  kernels::Int8Weight Int8Rows() const;
   kernels::Int4Weight Int4Rows(int64_t expert, int64_t first, int64_t count) const;
   // The group of columns whose sums in a vector such products need; 0: none.
   int64_t SummedGroup() const { return format == workload::WeightFormat::kInt4 ? group : 0; }

@@ -211,23 +211,30 @@ class NativeDecoder final : public DecoderModel {
     const bool is_int8 = matrix.format == workload::WeightFormat::kInt8;
     if ((!is_int8 && matrix.format != workload::WeightFormat::kInt4) || !by_tiles_.Takes(x)) return {};
     const auto library = [&] { return matrix.Apply(x, expert, 0); };
-    const auto by_tiles = [&] {
-      const observe::Range kernel("roofbench::linear by tiles");
-      if (!is_int8) {
-        return by_tiles_(x, kernels::StoredInt4(matrix.Int4Rows(expert, 0, matrix.rows)), matrix.rows, pool_);
-      }
-      const kernels::Int8Weight first{Elements<int8_t>(matrix.weight), Elements<float>(matrix.scale), matrix.rows,
-                                      matrix.columns};
-      return by_tiles_(x, kernels::StoredInt8(kernels::Expert(first, expert)), matrix.rows, pool_);
+    const auto multiply = [&](const auto& weight) {
+      const at::Tensor vectors = x.contiguous();
+      const at::Tensor y = at::empty({x.size(0), matrix.rows}, x.options());
+      kernels::Run(kernels::Gemv<std::decay_t<decltype(weight)>, Bf16, Bf16>{weight, Elements<Bf16>(vectors),
+                                                                             Elements<Bf16>(y), x.size(0)},
+                   pool_);
+      return y;
+    };
+    const auto ours = [&] {
+      const observe::Range kernel("roofbench::linear of integers");
+      if (is_int8) return multiply(kernels::Expert(matrix.Int8Rows(), expert));
+      const kernels::Int4Weight weight = matrix.Int4Rows(expert, 0, matrix.rows);
+      // Registers multiply so much faster than vectors that the conversion pays.
+      return by_tiles_.in_registers() ? by_tiles_(x, kernels::StoredInt4(weight), matrix.rows, pool_)
+                                      : multiply(weight);
     };
     const ShapeClass shape{.operation = is_int8 ? "linear of int8" : "linear of int4",
                            .rows = x.size(0),
                            .n = matrix.rows,
                            .k = matrix.columns,
                            .threads = pool_.threads()};
-    if (!TakesOurs(shape, by_tiles, library)) return library();
+    if (!TakesOurs(shape, ours, library)) return library();
     ++tile_products_;
-    return by_tiles();
+    return ours();
   }
   // The causal attention of a prompt.
   at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {

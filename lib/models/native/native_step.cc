@@ -84,9 +84,9 @@ using kernels::Range;
 using kernels::Worker;
 using workload::WeightFormat;
 
-template <typename Weight, typename T>
-void MultiplyRows(const Weight& first, const RegionProduct<T>& work, Range rows) {
-  RunRows(kernels::Gemv<Weight, T, float>{kernels::Expert(first, work.expert), work.x, work.y, work.m}, rows);
+template <typename Weight, typename T, typename... Converted>
+void MultiplyRows(const Weight& first, const RegionProduct<T>& work, Range rows, const Converted&... x) {
+  RunRows(kernels::Gemv<Weight, T, float>{kernels::Expert(first, work.expert), work.x, work.y, work.m}, x..., rows);
 }
 
 }  // namespace
@@ -132,6 +132,10 @@ const kernels::Int8Activations& RegionProducts<T>::Prepare(const Worker& worker,
     if (TakesTiles(work)) {
       tiles_->pack(work.x, work.m, matrix.columns, own.Packed(), kernels::SerialFor());
       if (worker.index() == 0) ++tile_products_;
+    } else if (matrix.format == WeightFormat::kInt8 || matrix.format == WeightFormat::kInt4) {
+      if (!matrix.MultipliesIntegers()) {
+        own.fixed.Convert(work.x, work.m, matrix.columns, matrix.SummedGroup(), kernels::SerialFor());
+      }
     }
   }
   return made;
@@ -157,12 +161,11 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
            .k = matrix.columns},
           rows);
     }
-    if (matrix.format == WeightFormat::kInt8) {
-      const kernels::Int8Weight first{Elements<int8_t>(matrix.weight), Elements<float>(matrix.scale), matrix.rows,
-                                      matrix.columns};
-      return MultiplyRows(first, work, rows);
+    const kernels::FixedPointVectors& fixed = scratch_[Size(worker.index())].fixed;
+    if (matrix.format == WeightFormat::kInt8) return MultiplyRows(matrix.Int8Rows(), work, rows, fixed);
+    if (matrix.format == WeightFormat::kInt4) {
+      return MultiplyRows(matrix.Int4Rows(0, 0, matrix.rows), work, rows, fixed);
     }
-    if (matrix.format == WeightFormat::kInt4) return MultiplyRows(matrix.Int4Rows(0, 0, matrix.rows), work, rows);
   }
   MultiplyRows(kernels::PlainWeight<T>{Elements<T>(matrix.weight), matrix.rows, matrix.columns}, work, rows);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/kernels/operators/products/fixed_point.h"
 #include "lib/kernels/operators/products/int8_activations.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/floats.h"
@@ -81,7 +82,8 @@ struct RegionProduct {
 };
 
 // Products by the kernel of the matrix's format, with rows divided among the threads. T: float or Bf16, the type of
-// vectors. Every thread of a region makes the same calls. Only the constructor allocates.
+// vectors. Every thread of a region makes the same calls. Only the constructor allocates, and the first products of
+// quantized weights with more vectors than before.
 template <typename T>
 class RegionProducts {
  public:
@@ -130,6 +132,7 @@ class RegionProducts {
   // The memory of a thread.
   struct Scratch {
     kernels::Int8Activations quantized;
+    kernels::FixedPointVectors fixed = {};
     at::Tensor packed = {};  // for tiles
     std::byte* Packed() const { return static_cast<std::byte*>(packed.mutable_data_ptr()); }
     int64_t product = 0;  // products divided in this region

@@ -2,10 +2,10 @@
 #include "lib/kernels/operators/products/gemv.h"
 
 #include <algorithm>
-#include <deque>
 #include <type_traits>
 #include <vector>
 
+#include "lib/kernels/operators/products/fixed_point.h"
 #include "lib/kernels/operators/products/gemv_rows.h"
 #include "lib/kernels/operators/products/tile_product.h"
 #include "lib/kernels/simd/isa.h"
@@ -131,11 +131,11 @@ constexpr int64_t kChunkBytes = int64_t{256} << 10;
 // EPYC, Zen 5, fast memory: rows of 4096 in int8 took 111 us by 64, 103 by 1024; 2026-11-27).
 constexpr int64_t kLongChunkRows = 1024;
 
-// At most: int4 weights have half as many.
 template <typename Weight>
 int64_t RowBytes(const Weight& weight) {
   return weight.k * static_cast<int64_t>(sizeof(*weight.data));
 }
+int64_t RowBytes(const Int4Weight& weight) { return Int4TileBytes(weight.k, weight.group) / kInt4TileRows; }
 
 template <typename Weight>
 int64_t ChunkRows(const Weight& weight) {
@@ -145,20 +145,6 @@ int64_t ChunkRows(const Weight& weight) {
 
 int64_t GroupOf(const Int8Weight&) { return 0; }
 int64_t GroupOf(const Int4Weight& weight) { return weight.group; }
-
-// A vector in the form that this processor's row loops take. Its memory stays with the thread, so that a loop of
-// products does not allocate.
-struct Scratch {
-  FixedPoint fixed;
-  std::vector<float> floats;
-  bool is_fixed = false;
-};
-
-Scratch& ScratchOf(int64_t vector) {
-  thread_local std::deque<Scratch> all;  // a deque: references survive
-  while (static_cast<int64_t>(all.size()) <= vector) all.emplace_back();
-  return all[static_cast<std::size_t>(vector)];
-}
 
 // The product of a vector with rows, and of several at once; null where they are multiplied one after the other.
 template <typename Weight, typename X>
@@ -176,12 +162,10 @@ constexpr IsaVariant<PlainProduct<Bf16Weight, Bf16>> kPlainVariants<Bf16Weight, 
     {0, {PortableRows}}};
 #endif
 
-// The conversion of a vector to fixed point, and its product with rows; null pointers where the processor multiplies in
-// fp32. `vectors` takes several at once; null where one after the other is faster (int4: its tiles, unpacked once for
-// two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
+// The product of a vector in fixed point with rows, and of several at once; null pointers where the processor
+// multiplies in fp32.
 template <typename Weight>
 struct FixedPointProduct {
-  bool (*convert)(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) = nullptr;
   void (*rows)(const Weight& weight, const FixedPoint& x, float* y, Range rows) = nullptr;
   void (*vectors)(const Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                   Range rows, const FetchPlan& fetch) = nullptr;
@@ -191,147 +175,167 @@ constexpr IsaVariant<FixedPointProduct<Weight>> kFixedPointVariants[] = {{0, {}}
 #if ROOFBENCH_X86
 template <>
 constexpr IsaVariant<FixedPointProduct<Int8Weight>> kFixedPointVariants<Int8Weight>[] = {
-    {kAvx512Vnni | kFewStreams, {Avx512Convert, Avx512FewStreams, Avx512Vectors}},
-    {kAvx512Vnni, {Avx512Convert, Avx512Rows, Avx512Vectors}},
+    {kAvx512Vnni | kFewStreams, {Avx512FewStreams, Avx512Vectors}},
+    {kAvx512Vnni, {Avx512Rows, Avx512Vectors}},
     {0, {}}};
 template <>
 constexpr IsaVariant<FixedPointProduct<Int4Weight>> kFixedPointVariants<Int4Weight>[] = {
-    {kAvx512Vnni | kFewStreams, {Avx512Convert, Avx512FewStreams}},
-    {kAvx512Vnni, {Avx512Convert, Avx512Rows}},
+    {kAvx512Vnni | kFewStreams, {Avx512FewStreams, Avx512Vectors}},
+    {kAvx512Vnni, {Avx512Rows, Avx512Vectors}},
     {0, {}}};
 #endif
-
-template <typename Weight>
-concept Quantized = std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>;
-
-// One vector against rows of a weight.
-template <typename Weight, typename X>
-class Product {
- public:
-  Product(const Weight& weight, const X* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
-  void Rows(float* y, Range rows) const { BestVariant<kPlainVariants<Weight, X>>().rows(weight_, x_, y, rows); }
-
- private:
-  const Weight& weight_;
-  const X* x_;
-};
-
-template <Quantized Weight, typename X>
-class Product<Weight, X> {
- public:
-  Product(const Weight& weight, const X* x, int64_t vector) : weight_(weight), scratch_(ScratchOf(vector)) {
-    const auto convert = BestVariant<kFixedPointVariants<Weight>>().convert;
-    scratch_.is_fixed = convert != nullptr && convert(x, weight.k, GroupOf(weight), scratch_.fixed);
-    if (scratch_.is_fixed) return;
-    scratch_.floats.resize(static_cast<std::size_t>(weight.k));
-    std::transform(x, x + weight.k, scratch_.floats.begin(), [](X value) { return ToFloat(value); });
-  }
-  void Rows(float* y, Range rows) const {
-    if (scratch_.is_fixed) return BestVariant<kFixedPointVariants<Weight>>().rows(weight_, scratch_.fixed, y, rows);
-    PortableRows(weight_, scratch_.floats.data(), y, rows);
-  }
-  // Null where the vector is not in fixed point.
-  const FixedPoint* fixed() const { return scratch_.is_fixed ? &scratch_.fixed : nullptr; }
-
- private:
-  const Weight& weight_;
-  Scratch& scratch_;
-};
 
 void Store(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
 void Store(const float* from, int64_t count, Bf16* to) { std::transform(from, from + count, to, ToBf16); }
 
-// Calls multiply(first, vectors, y, rows, fetch), y [vectors, kMostChunkRows], with as many vectors at a time as it
-// takes, in even shares. Memory stays busy: where there are several shares, those of a chunk fetch the next one.
-template <typename Weight, typename X, typename Y, typename Multiply>
-void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
-  const Weight& weight = work.weight;
-  const int64_t shares = (work.m + kMostVectors - 1) / kMostVectors;
-  const int64_t step = ChunkRows(weight);
+// rows(vector, y, chunk) for each vector and chunk of rows.
+template <typename Weight, typename X, typename Y, typename Rows>
+void OneByOne(const Gemv<Weight, X, Y>& work, Range rows, Rows multiply) {
+  const int64_t step = work.m == 1 ? kLongChunkRows : ChunkRows(work.weight);
+  for (int64_t row = rows.begin; row < rows.end; row += step) {
+    const Range chunk{row, std::min(row + step, rows.end)};
+    for (int64_t i = 0; i < work.m; ++i) {
+      float results[kLongChunkRows];
+      multiply(i, results, chunk);
+      Store(results, chunk.size(), work.y + i * work.weight.n + row);
+    }
+  }
+}
+
+// Vectors from `first` on, as many at a time as a variant takes, in even shares. Memory stays busy: where there are
+// several shares, those of a chunk fetch the next one.
+template <typename Weight, typename Y>
+void FewByFew(const Gemv<Weight, Bf16, Y>& work, const FixedPoint* const* x, int64_t first, Range rows) {
+  constexpr int64_t kMost = kMostVectors<Weight>;
+  const FixedPointProduct<Weight> product = BestVariant<kFixedPointVariants<Weight>>();
+  const int64_t few = work.m - first;
+  const int64_t shares = CeilDiv(few, kMost);
+  const int64_t step = ChunkRows(work.weight);
   for (int64_t row = rows.begin; row < rows.end; row += step) {
     const Range chunk{row, std::min(row + step, rows.end)};
     const bool is_followed = row + 2 * step <= rows.end;
     for (int64_t share = 0; share < shares; ++share) {
-      const int64_t first = share * work.m / shares;
-      const int64_t vectors = (share + 1) * work.m / shares - first;
-      const FetchPlan fetch = {.ahead = shares == 1 ? kRowAhead : step * RowBytes(weight),
+      const Range vectors{first + share * few / shares, first + (share + 1) * few / shares};
+      const FetchPlan fetch = {.ahead = shares == 1 ? kRowAhead : step * RowBytes(work.weight),
                                .share = shares == 1 || is_followed ? share : shares,
                                .shares = shares};
-      float results[kMostVectors * kMostChunkRows];
-      multiply(first, vectors, results, chunk, fetch);
-      for (int64_t v = 0; v < vectors; ++v) {
-        Store(results + v * kMostChunkRows, chunk.size(), work.y + (first + v) * weight.n + row);
+      float results[kMost * kMostChunkRows];
+      if (vectors.size() == 1) {
+        product.rows(work.weight, *x[vectors.begin], results, chunk);
+      } else {
+        product.vectors(work.weight, x + vectors.begin, vectors.size(), results, kMostChunkRows, chunk, fetch);
+      }
+      for (int64_t v = 0; v < vectors.size(); ++v) {
+        Store(results + v * kMostChunkRows, chunk.size(), work.y + (vectors.begin + v) * work.weight.n + row);
       }
     }
   }
 }
 
-// Multiplies the rows with several vectors at a time. Returns false, without doing so, if no variant does that.
-template <typename Weight, typename X, typename Y>
-bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
-  if constexpr (std::is_same_v<Weight, Bf16Weight>) {
-    const TileLinearKernels* const tiles = BestVariant<kPlainVariants<Weight, X>>().vectors;
-    if (tiles == nullptr) return false;
-    const auto [data, n, k] = work.weight;
-    thread_local std::vector<Line<std::byte>> packed;
-    packed.resize(static_cast<std::size_t>(PanelBytes(work.m, TileSteps(k * int64_t{sizeof(X)})) / kLineBytes));
-    tiles->pack(work.x, work.m, k, packed.data()->values, SerialFor());
-    const TileLinear<Y> linear = {.x = packed.data()->values, .w = data, .y = work.y, .m = work.m, .n = n, .k = k};
-    if constexpr (std::is_same_v<Y, float>) {
-      tiles->run_columns_to_floats(linear, rows);
-    } else {
-      tiles->run_columns(linear, rows);
-    }
-    return true;
-  }
-  return false;
+// The vectors of plain weights: as they lie, and packed where several are multiplied at once. The memory stays with the
+// thread that packs them, so that a loop of products does not allocate; the others read it.
+template <typename X>
+struct PlainVectors {
+  const TileLinearKernels* tiles = nullptr;
+  const std::byte* packed = nullptr;
+};
+PlainVectors<float> Prepare(const Gemv<Fp32Weight, float, float>& /*work*/, const ParallelFor& /*parallel*/) {
+  return {};
+}
+template <typename Y>
+PlainVectors<Bf16> Prepare(const Gemv<Bf16Weight, Bf16, Y>& work, const ParallelFor& parallel) {
+  const TileLinearKernels* const tiles = work.m > 1 ? BestVariant<kPlainVariants<Bf16Weight, Bf16>>().vectors : nullptr;
+  if (tiles == nullptr) return {};
+  thread_local std::vector<Line<std::byte>> packed;
+  const int64_t steps = TileSteps(work.weight.k * int64_t{sizeof(Bf16)});
+  packed.resize(static_cast<std::size_t>(PanelBytes(work.m, steps) / kLineBytes));
+  tiles->pack(work.x, work.m, work.weight.k, packed.data()->values, parallel);
+  return {tiles, packed.data()->values};
+}
+template <Quantized Weight, typename Y>
+const FixedPointVectors& Prepare(const Gemv<Weight, Bf16, Y>& work, const ParallelFor& parallel) {
+  thread_local FixedPointVectors vectors;
+  vectors.Convert(work.x, work.m, work.weight.k, GroupOf(work.weight), parallel);
+  return vectors;
 }
 
-template <Quantized Weight, typename X, typename Y>
-bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& products, Range rows) {
-  const auto variant = BestVariant<kFixedPointVariants<Weight>>().vectors;
-  const auto is_fixed = [](const Product<Weight, X>& product) { return product.fixed() != nullptr; };
-  if (variant == nullptr || !std::ranges::all_of(products, is_fixed)) return false;
-  RunVectors(work, rows, [&](int64_t first, int64_t vectors, float* y, Range chunk, const FetchPlan& fetch) {
-    const FixedPoint* x[kMostVectors];
-    for (int64_t v = 0; v < vectors; ++v) x[v] = products[static_cast<std::size_t>(first + v)].fixed();
-    variant(work.weight, x, vectors, y, kMostChunkRows, chunk, fetch);
+template <typename Weight, typename X, typename Y>
+void RunPrepared(const Gemv<Weight, X, Y>& work, const PlainVectors<X>& x, Range rows) {
+  const auto [data, n, k] = work.weight;
+  if constexpr (std::is_same_v<Weight, Bf16Weight>) {
+    if (x.tiles != nullptr) {
+      const TileLinear<Y> linear = {.x = x.packed, .w = data, .y = work.y, .m = work.m, .n = n, .k = k};
+      if constexpr (std::is_same_v<Y, float>) return x.tiles->run_columns_to_floats(linear, rows);
+      if constexpr (std::is_same_v<Y, Bf16>) return x.tiles->run_columns(linear, rows);
+    }
+  }
+  OneByOne(work, rows, [&](int64_t vector, float* y, Range chunk) {
+    BestVariant<kPlainVariants<Weight, X>>().rows(work.weight, work.x + vector * work.weight.k, y, chunk);
   });
-  return true;
+}
+template <Quantized Weight, typename Y>
+void RunPrepared(const Gemv<Weight, Bf16, Y>& work, const FixedPointVectors& x, Range rows) {
+  if (x.are_fixed() && work.m > 1) {
+    const int64_t by_tiles = x.columns().vectors();
+    if constexpr (std::is_same_v<Weight, Int8Weight>) {
+      if (by_tiles > 0) x.columns().RunRows(work.weight, rows, work.y);
+    }
+    if (by_tiles < work.m) FewByFew(work, x.fixed(), by_tiles, rows);
+    return;
+  }
+  OneByOne(work, rows, [&](int64_t vector, float* y, Range chunk) {
+    const FixedPoint* const fixed = x.fixed()[vector];
+    if (fixed == nullptr) return PortableRows(work.weight, x.floats(vector), y, chunk);
+    BestVariant<kFixedPointVariants<Weight>>().rows(work.weight, *fixed, y, chunk);
+  });
+}
+
+// Vectors whose forms are kept at a time.
+constexpr int64_t kMostTogether = 64;
+
+// run(part) for kMostTogether vectors at a time.
+template <typename Weight, typename X, typename Y, typename Run>
+void ForParts(Gemv<Weight, X, Y> work, Run run) {
+  for (int64_t left = work.m; left > 0; left -= work.m) {
+    work.m = std::min(left, kMostTogether);
+    run(work);
+    work.x += work.m * work.weight.k;
+    work.y += work.m * work.weight.n;
+  }
+}
+
+// Empty sums (k = 0): vectors then have no memory for the kernels to point into.
+template <typename Weight, typename X, typename Y>
+void Clear(const Gemv<Weight, X, Y>& work, Range rows) {
+  for (int64_t i = 0; i < work.m; ++i) std::fill_n(work.y + i * work.weight.n + rows.begin, rows.size(), Y{});
 }
 
 }  // namespace
 
+template <Quantized Weight, typename Y>
+void RunRows(const Gemv<Weight, Bf16, Y>& work, const FixedPointVectors& x, Range rows) {
+  RunPrepared(work, x, rows);
+}
+
 template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
-  const Weight& weight = work.weight;
-  if (weight.k == 0) {
-    // Empty sums (k = 0): the fixed-point vectors then have no memory for the kernels to point into.
-    for (int64_t i = 0; i < work.m; ++i) std::fill_n(work.y + i * weight.n + rows.begin, rows.size(), Y{});
-    return;
-  }
-  std::vector<Product<Weight, X>> products;  // hold only a few pointers each
-  products.reserve(static_cast<std::size_t>(work.m));
-  for (int64_t i = 0; i < work.m; ++i) products.emplace_back(weight, work.x + i * weight.k, i);
-  if (work.m > 1 && RunTogether(work, products, rows)) return;
-  const int64_t step = work.m == 1 ? kLongChunkRows : ChunkRows(weight);
-  for (int64_t row = rows.begin; row < rows.end; row += step) {
-    const Range chunk{row, std::min(row + step, rows.end)};
-    for (int64_t i = 0; i < work.m; ++i) {
-      float results[kLongChunkRows];
-      products[static_cast<std::size_t>(i)].Rows(results, chunk);
-      Store(results, chunk.size(), work.y + i * weight.n + row);
-    }
-  }
+  if (work.weight.k == 0) return Clear(work, rows);
+  ForParts(work, [&](const auto& part) { RunPrepared(part, Prepare(part, SerialFor()), rows); });
 }
 
 template <typename Weight, typename X, typename Y>
 void Run(const Gemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.weight.n, kRowGrain<Weight>, [&](Range rows) { RunRows(work, rows); });
+  if (work.weight.k == 0) return Clear(work, {0, work.weight.n});
+  ForParts(work, [&](const auto& part) {
+    const auto& x = Prepare(part, parallel_for);
+    parallel_for(part.weight.n, kRowGrain<Weight>, [&](Range rows) { RunPrepared(part, x, rows); });
+  });
 }
 
 template <typename Weight, typename X, typename Y>
 void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
+  if (work.weight.k == 0) return static_cast<void>(std::fill_n(work.y, work.count * work.weight.n, Y{}));
+  const auto& x = Prepare(Gemv<Weight, X, Y>{.weight = work.weight, .x = work.x}, parallel_for);
   // Whole tiles of all experts in one range, so that the threads' shares are even for any number of experts.
   constexpr int64_t grain = kRowGrain<Weight>;
   const int64_t units = (work.weight.n + grain - 1) / grain;
@@ -340,10 +344,10 @@ void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for) 
       const int64_t expert = unit / units;
       const int64_t end = std::min(range.end, (expert + 1) * units);
       const Range rows{(unit - expert * units) * grain, std::min((end - expert * units) * grain, work.weight.n)};
-      RunRows(
+      RunPrepared(
           Gemv<Weight, X, Y>{
               .weight = Expert(work.weight, work.experts[expert]), .x = work.x, .y = work.y + expert * work.weight.n},
-          rows);
+          x, rows);
       unit = end;
     }
   });
@@ -361,6 +365,8 @@ ROOFBENCH_INSTANTIATE(Int8Weight, Bf16, Bf16)
 ROOFBENCH_INSTANTIATE(Int8Weight, Bf16, float)
 ROOFBENCH_INSTANTIATE(Int4Weight, Bf16, Bf16)
 ROOFBENCH_INSTANTIATE(Int4Weight, Bf16, float)
+template void RunRows(const Gemv<Int8Weight, Bf16, float>&, const FixedPointVectors&, Range);
+template void RunRows(const Gemv<Int4Weight, Bf16, float>&, const FixedPointVectors&, Range);
 
 #undef ROOFBENCH_INSTANTIATE
 

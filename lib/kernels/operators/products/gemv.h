@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = W · x for a few vectors x: the product of token generation, bound by the bytes of the weights.
+// y = W · x for a few vectors x: the product of token generation, bound by the bytes of the weights; of quantized
+// weights also for many.
 //
 // Sums are fp32. A product with int8 or int4 weights takes finite activations as 16-bit fixed point, a scale for each
 // 1024 of them (an error of at most 2^-16 of their largest), where the processor has 8-bit dot products. Activations
@@ -7,8 +8,10 @@
 // NaN) as in fp32 arithmetic.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
+#include "lib/kernels/operators/products/fixed_point.h"
 #include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
@@ -16,7 +19,7 @@
 namespace roofbench::kernels {
 
 // y[i, :] = W · x[i, :] for i in [0, m). X: float for fp32 weights, Bf16 for all others; Y: X or float. The weights are
-// read from memory once for all m; m is meant to be small.
+// read from memory once for each 64 vectors.
 template <typename Weight, typename X, typename Y>
 struct Gemv {
   Weight weight;
@@ -45,6 +48,12 @@ void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for);
 // y[:, rows] alone, on the calling thread. For int4 rows.begin is a multiple of kInt4TileRows.
 template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows);
+
+// The same with vectors that were converted from work.x, for products whose rows are computed in several pieces.
+template <typename Weight>
+concept Quantized = std::same_as<Weight, Int8Weight> || std::same_as<Weight, Int4Weight>;
+template <Quantized Weight, typename Y>
+void RunRows(const Gemv<Weight, Bf16, Y>& work, const FixedPointVectors& x, Range rows);
 
 // A product may be split on multiples of this many rows.
 template <typename Weight>

@@ -191,83 +191,134 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   }
 }
 
-// Multiplies kTiles tiles, `distance` bytes apart, which share the loads of x: 16 rows each, summed in lanes of their
-// own.
-template <int64_t kGroup, int kTiles, bool kFetches>
-ROOFBENCH_TARGET_AVX512_VNNI inline void TilesInt4(const std::byte* tile, int64_t distance, const FixedPoint& x,
-                                                   int64_t k, __m512 (&totals)[kTiles]) {
+// Prefetches nothing, memory that is read front to back, and a line of the next level `ahead` bytes further on.
+struct NoFetch {
+  void operator()(const std::byte* /*at*/) const {}
+};
+struct StreamFetch {
+  ROOFBENCH_TARGET_AVX512 void operator()(const std::byte* at) const { avx512::FetchStream(at); }
+};
+struct AheadFetch {
+  ROOFBENCH_TARGET_AVX512 void operator()(const std::byte* at) const { avx512::PrefetchL2(at + ahead); }
+  int64_t ahead;
+};
+
+// Multiplies kTiles tiles, `distance` bytes apart, which share the loads of x, with kVectors vectors: 16 rows each,
+// summed in lanes of their own. Of a single vector, the halves of a word have sums of their own, which hides the
+// latency of a product. kGroup: the weight's group, or 0 for any.
+template <int64_t kGroup, int kTiles, int kVectors, typename Fetch>
+ROOFBENCH_TARGET_AVX512_VNNI inline void TilesInt4(const std::byte* tile, int64_t distance,
+                                                   const FixedPoint* const* vectors, int64_t k, int64_t any_group,
+                                                   Fetch fetch, __m512 (&totals)[kTiles][kVectors]) {
+  constexpr int kChains = kVectors == 1 ? 2 : 1;
+  constexpr int64_t kWords = kGroup == 0 ? 1 : kGroup / 8;  // in a row
+  const int64_t group = kGroup == 0 ? any_group : kGroup;
   const __m512i zeros_only = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000));
-  const int8_t* high = x.high.data()->values;
-  const int8_t* low = x.low.data()->values;
-  const int32_t* sum_of_x = x.group_sums.data();
-  const float* float_sum = x.group_floats.data();
-#pragma GCC unroll 2
-  for (__m512& total : totals) total = _mm512_setzero_ps();
+  const int8_t* high[kVectors];
+  const int8_t* low[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    high[v] = vectors[v]->high.data()->values;
+    low[v] = vectors[v]->low.data()->values;
+  }
+  avx512::Clear(totals);
+  int64_t at = 0;  // of the groups, and of x
+  int64_t column = 0;
   for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
-    const int64_t groups = std::min(FixedPoint::kBlock, k - begin) / kGroup;
-    __m512 in_block[kTiles] = {};
-    for (int64_t g = 0; g < groups; ++g, ++sum_of_x, ++float_sum) {
-      ByteSums first[kTiles];
-      ByteSums second[kTiles];
+    __m512 in_block[kTiles][kVectors];
+    avx512::Clear(in_block);
+    for (const int64_t end = at + std::min(FixedPoint::kBlock, k - begin) / group; at < end; ++at) {
+      ByteSums sums[kChains][kTiles][kVectors];
       __m512i scale_zero[kTiles];
 #pragma GCC unroll 2
       for (int t = 0; t < kTiles; ++t) {
         // The scale applies to q - 8.
-        first[t] = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
-        second[t] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-        if constexpr (kFetches) avx512::FetchStream(tile + t * distance);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+          sums[0][t][v] = {_mm512_setzero_si512(), _mm512_set1_epi32(vectors[v]->group_sums[at])};
+          if constexpr (kChains == 2) sums[1][t][v] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        }
+        fetch(tile + t * distance);
         scale_zero[t] = _mm512_loadu_si512(tile + t * distance);
       }
       tile += kLineBytes;
+      for (int64_t words = 0; words < group / 8; words += kWords) {
 #pragma GCC unroll 16
-      for (int64_t word = 0; word < kGroup / 8; ++word) {
+        for (int64_t word = 0; word < kWords; ++word, tile += kLineBytes, column += 8) {
+          __m512i halves[2][kTiles];
 #pragma GCC unroll 2
-        for (int t = 0; t < kTiles; ++t) {
-          if constexpr (kFetches) avx512::FetchStream(tile + t * distance);
-          const avx512::Int4Halves halves = avx512::HalvesOf(_mm512_loadu_si512(tile + t * distance));
-          first[t].upper = _mm512_dpbusd_epi32(first[t].upper, halves.lower, avx512::BroadcastFour(high));
-          first[t].lower = _mm512_dpbusd_epi32(first[t].lower, halves.lower, avx512::BroadcastFour(low));
-          second[t].upper = _mm512_dpbusd_epi32(second[t].upper, halves.upper, avx512::BroadcastFour(high + 4));
-          second[t].lower = _mm512_dpbusd_epi32(second[t].lower, halves.upper, avx512::BroadcastFour(low + 4));
+          for (int t = 0; t < kTiles; ++t) {
+            fetch(tile + t * distance);
+            const avx512::Int4Halves of_tile = avx512::HalvesOf(_mm512_loadu_si512(tile + t * distance));
+            halves[0][t] = of_tile.lower;
+            halves[1][t] = of_tile.upper;
+          }
+#pragma GCC unroll 2
+          for (int half = 0; half < 2; ++half) {
+#pragma GCC unroll 8
+            for (int v = 0; v < kVectors; ++v) {
+              const __m512i of_high = avx512::BroadcastFour(high[v] + column + 4 * half);
+              const __m512i of_low = avx512::BroadcastFour(low[v] + column + 4 * half);
+#pragma GCC unroll 2
+              for (int t = 0; t < kTiles; ++t) {
+                ByteSums& sum = sums[half % kChains][t][v];
+                avx512::AddDot(sum.upper, halves[half][t], of_high);
+                avx512::AddDot(sum.lower, halves[half][t], of_low);
+              }
+            }
+          }
         }
-        tile += kLineBytes;
-        high += 8;
-        low += 8;
       }
 #pragma GCC unroll 2
       for (int t = 0; t < kTiles; ++t) {
-        const __m512i upper = _mm512_add_epi32(first[t].upper, second[t].upper);
-        const __m512i lower = _mm512_add_epi32(first[t].lower, second[t].lower);
-        const __m512 exact = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower));
         const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(scale_zero[t], 16));
         const __m512 zero = _mm512_castsi512_ps(_mm512_and_si512(scale_zero[t], zeros_only));
-        in_block[t] = _mm512_fmadd_ps(exact, scale, in_block[t]);
-        in_block[t] = _mm512_fmadd_ps(zero, _mm512_set1_ps(*float_sum), in_block[t]);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+          ByteSums sum = sums[0][t][v];
+          if constexpr (kChains == 2) {
+            sum = {_mm512_add_epi32(sum.upper, sums[1][t][v].upper), _mm512_add_epi32(sum.lower, sums[1][t][v].lower)};
+          }
+          const __m512 exact = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(sum.upper, 8), sum.lower));
+          in_block[t][v] = _mm512_fmadd_ps(exact, scale, in_block[t][v]);
+          in_block[t][v] = _mm512_fmadd_ps(zero, _mm512_set1_ps(vectors[v]->group_floats[at]), in_block[t][v]);
+        }
       }
     }
 #pragma GCC unroll 2
     for (int t = 0; t < kTiles; ++t) {
-      totals[t] = _mm512_fmadd_ps(in_block[t], _mm512_set1_ps(x.scales[block]), totals[t]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        totals[t][v] = _mm512_fmadd_ps(in_block[t][v], _mm512_set1_ps(vectors[v]->scales[block]), totals[t][v]);
+      }
     }
   }
 }
 
-// Tiles from `begin` on, `stride` tiles apart, with the results of their rows.
-template <int64_t kGroup, int kTiles, bool kFetches>
-ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows,
-                                           Range tiles, int64_t stride) {
-  const int64_t bytes = Int4TileBytes(weight.k, kGroup);
+// Tiles from `begin` on, `stride` tiles apart, with the results of their rows; fetch_of(i): what tile i prefetches.
+template <int64_t kGroup, int kTiles, int kVectors, typename FetchOf>
+ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Weight& weight, const FixedPoint* const* vectors, float* y,
+                                           int64_t y_stride, Range rows, Range tiles, int64_t stride,
+                                           FetchOf fetch_of) {
+  const int64_t bytes = Int4TileBytes(weight.k, weight.group);
   const std::byte* const first = weight.data + rows.begin / kInt4TileRows * bytes;
   for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
-    __m512 totals[kTiles];
-    TilesInt4<kGroup, kTiles, kFetches>(first + tile * bytes, stride * bytes, x, weight.k, totals);
+    __m512 totals[kTiles][kVectors];
+    TilesInt4<kGroup, kTiles, kVectors>(first + tile * bytes, stride * bytes, vectors, weight.k, weight.group,
+                                        fetch_of(tile), totals);
 #pragma GCC unroll 2
     for (int t = 0; t < kTiles; ++t) {
       const int64_t row = (tile + t * stride) * kInt4TileRows;
-      _mm512_mask_storeu_ps(y + row, avx512::Mask16(rows.size() - row), totals[t]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        _mm512_mask_storeu_ps(y + v * y_stride + row, avx512::Mask16(rows.size() - row), totals[t][v]);
+      }
     }
   }
 }
+
+// Rows of int8 that meet several vectors at a time.
+constexpr int kInt8RowsAtOnce = 4;
 
 // kRows rows of int8 with all vectors.
 template <int kRows, int kVectors, bool kFetches>
@@ -323,7 +374,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void MultiplyInt8(const Int8Weight& weight, 
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_VNNI void RowsOf(const Int8Weight& weight, const FixedPoint* const* x, float* y,
                                          int64_t y_stride, Range rows, const FetchPlan& fetch) {
-  constexpr int kRows = kVectors <= 3 ? 4 : 2;
+  constexpr int kRows = kInt8RowsAtOnce;
   const int64_t stride = rows.size() / kRows;
   for (int64_t i = 0; i < stride; ++i) {
     if (i % fetch.shares == fetch.share) {
@@ -332,6 +383,18 @@ ROOFBENCH_TARGET_AVX512_VNNI void RowsOf(const Int8Weight& weight, const FixedPo
       MultiplyInt8<kRows, kVectors, false>(weight, rows.begin + i, stride, x, y + i, y_stride, 0);
     }
   }
+}
+
+// Tiles of int4 by two, which share the broadcasts of x: with one, those would take twice the time of the products.
+template <int kVectors>
+void RowsOf(const Int4Weight& weight, const FixedPoint* const* x, float* y, int64_t y_stride, Range rows,
+            const FetchPlan& fetch) {
+  const int64_t tiles = Int4Tiles(rows.size());
+  const int64_t stride = tiles / 2;
+  // The own line where it is another share's turn.
+  const auto in_turn = [&](int64_t tile) { return AheadFetch{tile % fetch.shares == fetch.share ? fetch.ahead : 0}; };
+  TileRows<0, 2, kVectors>(weight, x, y, y_stride, rows, {0, stride}, stride, in_turn);
+  TileRows<0, 1, kVectors>(weight, x, y, y_stride, rows, {2 * stride, tiles}, 1, in_turn);
 }
 
 // All rows, each with the same order of additions for every number of streams.
@@ -357,8 +420,11 @@ template <int kStreams, int64_t kGroup>
 void StreamTiles(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
   const int64_t tiles = Int4Tiles(rows.size());
   const int64_t stride = tiles / kStreams;
-  TileRows<kGroup, kStreams, kStreams == 1>(weight, x, y, rows, {0, stride}, stride);
-  TileRows<kGroup, 1, true>(weight, x, y, rows, {stride * kStreams, tiles}, 1);
+  const FixedPoint* const vector = &x;
+  const auto in_order = [](int64_t) { return StreamFetch(); };
+  if constexpr (kStreams == 1) return TileRows<kGroup, 1, 1>(weight, &vector, y, 0, rows, {0, tiles}, 1, in_order);
+  TileRows<kGroup, kStreams, 1>(weight, &vector, y, 0, rows, {0, stride}, stride, [](int64_t) { return NoFetch(); });
+  TileRows<kGroup, 1, 1>(weight, &vector, y, 0, rows, {stride * kStreams, tiles}, 1, in_order);
 }
 
 template <int kStreams>
@@ -429,13 +495,20 @@ void Avx512FewStreams(const Int4Weight& weight, const FixedPoint& x, float* y, R
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                    Range rows, const FetchPlan& fetch) {
   using Kernel = void (*)(const Int8Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
-  constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
-  // A multiple of the rows of every tile. Sums are exact, so their order does not matter.
-  const int64_t in_tiles = rows.size() / 4 * 4;
+  constexpr Kernel kVariants[kMostVectors<Int8Weight> - 1] = {RowsOf<2>, RowsOf<3>};
+  // Sums are exact, so their order does not matter.
+  const int64_t in_tiles = rows.size() / kInt8RowsAtOnce * kInt8RowsAtOnce;
   kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_tiles}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {
     Avx512Rows(weight, *x[v], y + v * y_stride + in_tiles, Range{rows.begin + in_tiles, rows.end});
   }
+}
+
+void Avx512Vectors(const Int4Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
+                   Range rows, const FetchPlan& fetch) {
+  using Kernel = void (*)(const Int4Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
+  constexpr Kernel kVariants[kMostVectors<Int4Weight> - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>};
+  kVariants[vectors - 2](weight, x, y, y_stride, rows, fetch);
 }
 
 }  // namespace roofbench::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in int8 and int4 as the rows of a product in bf16 by tiles, to which a panel converts them a slab at a time.
+// Weights in int4 as the rows of a product in bf16 by tiles, to which a panel converts them a slab at a time.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,6 @@
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {
-
-// Integers are exact in bf16; their scales multiply the sums.
-class StoredInt8 final : public StoredRows {
- public:
-  explicit StoredInt8(const Int8Weight& weight) : weight_(weight) {}
-  void Pack(Range rows, Range columns, std::byte* slab) const override;
-  const float* scales() const override { return weight_.scales; }
-
- private:
-  Int8Weight weight_;
-};
 
 // As UnpackInt4. Panels begin with a tile.
 class StoredInt4 final : public StoredRows {

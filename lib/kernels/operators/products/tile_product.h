@@ -128,8 +128,6 @@ class StoredRows {
   virtual ~StoredRows() = default;
   // Writes `columns` of one panel's rows as PackTileRows does; rows beyond them may hold anything.
   virtual void Pack(Range rows, Range columns, std::byte* slab) const = 0;
-  // One factor for each row, for its sums; nullptr: 1.
-  virtual const float* scales() const { return nullptr; }
 };
 
 // Where the sums of x · wᵀ go: the panel that begins at (row, column), of which the first rows and columns exist.
@@ -222,6 +220,7 @@ class TiledProduct {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
+  int64_t x_stride = 0;   // from a row of x to the next; 0: k
   bool x_turned = false;  // x lies as [k, m]; in bf16
   bool few = false;
 
@@ -252,6 +251,7 @@ class TiledProduct {
   static constexpr auto kElement = static_cast<int64_t>(sizeof(X));
 
   int64_t row_bytes() const { return k * kElement; }
+  int64_t stride() const { return x_stride == 0 ? k : x_stride; }
   int64_t steps() const { return TileSteps(row_bytes()); }
 
   // The parts of y[rows].
@@ -276,8 +276,8 @@ class TiledProduct {
     if constexpr (kProduct == TileProduct::kBf16) {
       if (x_turned) return PackTurnedTileRows(x + begin * m + rows.begin, elements, rows.size(), m, slab);
     }
-    PackTileRows(reinterpret_cast<const std::byte*>(x + rows.begin * k + begin), rows.size(), row_bytes(),
-                 elements * kElement, slab);
+    PackTileRows(reinterpret_cast<const std::byte*>(x + rows.begin * stride() + begin), rows.size(),
+                 stride() * kElement, elements * kElement, slab);
   }
 
   // Adds the products of some steps of a panel of rows and of the panels of a chunk of columns to their sums.
@@ -296,9 +296,9 @@ class TiledProduct {
       if (copies) {
         PackSlab(rows, step, next - step, scratch.slab.data());
       } else {
-        of_x = {.data = reinterpret_cast<const std::byte*>(x + rows.begin * k) + step * kTileRowBytes,
-                .row = row_bytes(),
-                .second = kTileRows * row_bytes(),
+        of_x = {.data = reinterpret_cast<const std::byte*>(x + rows.begin * stride()) + step * kTileRowBytes,
+                .row = stride() * kElement,
+                .second = kTileRows * stride() * kElement,
                 .step = kTileRowBytes};
       }
       for (int64_t j = 0; j < panels; ++j) {
@@ -377,6 +377,7 @@ void PackLinear(const Bf16* x, int64_t rows, int64_t k, std::byte* packed, const
 
 // Such products with tiles of one kind.
 struct TileLinearKernels {
+  bool in_registers;   // be they emulated
   int64_t least_rows;  // of x, that take less time so than one after the other
   // x [rows, k] into PanelBytes.
   void (*pack)(const Bf16* x, int64_t rows, int64_t k, std::byte* packed, const ParallelFor& parallel);
@@ -390,11 +391,10 @@ struct TileLinearKernels {
 
 template <typename Tiles, typename Y>
 TiledProduct<Tiles, TileProduct::kBf16, TransposedTileOutput<Y>> ProductOf(const TileLinear<Y>& work) {
-  const RowTerms terms = {.scales = work.stored == nullptr ? nullptr : work.stored->scales(), .bias = work.bias};
   return {.x = work.w,
           .stored = work.stored,
           .w = work.x,
-          .output = {.y = work.y, .stride = work.n, .terms = terms},
+          .output = {.y = work.y, .stride = work.n, .terms = {.bias = work.bias}},
           .m = work.n,
           .n = work.m,
           .k = work.k,
@@ -414,6 +414,7 @@ void Multiply(const TileMatmul<Y>& work, const ParallelFor& parallel) {
 
 template <typename Tiles>
 inline constexpr TileLinearKernels kTileLinearKernels = {
+    .in_registers = !std::is_same_v<Tiles, VectorTiles>,
     .least_rows = std::is_same_v<Tiles, VectorTiles> ? 2 : kLeastTileLinearRows,
     .pack = PackLinear<Tiles>,
     .run = [](const TileLinear<Bf16>& work, const ParallelFor& parallel) { ProductOf<Tiles>(work)(parallel); },
@@ -445,16 +446,16 @@ inline bool HasTiles(TileProduct product) {
   return ROOFBENCH_X86 && (HasTileRegisters(product) || IsaHas(VectorsFor(product)));
 }
 
-// visit(TiledProduct<Tiles, kProduct>()) with the tiles that this process takes for it. Needs HasTiles.
-template <TileProduct kProduct, typename Visit>
+// visit(TiledProduct<Tiles, kProduct, Output>()) with the tiles that this process takes for it. Needs HasTiles.
+template <TileProduct kProduct, typename Output = TileOutput<TileResult<kProduct>>, typename Visit>
 auto WithTiles(Visit visit) {
 #if ROOFBENCH_X86
   if constexpr (RegistersFor(kProduct) != 0) {
-    if (HasTileRegisters(kProduct)) return visit(TiledProduct<HardwareTiles, kProduct>());
+    if (HasTileRegisters(kProduct)) return visit(TiledProduct<HardwareTiles, kProduct, Output>());
   }
-  return visit(TiledProduct<VectorTiles, kProduct>());
+  return visit(TiledProduct<VectorTiles, kProduct, Output>());
 #else
-  return visit(TiledProduct<EmulatedTiles, kProduct>());
+  return visit(TiledProduct<EmulatedTiles, kProduct, Output>());
 #endif
 }
 

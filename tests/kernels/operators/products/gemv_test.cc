@@ -109,7 +109,7 @@ class GemvTest : public testing::Test {
   using X = typename T::X;
   using Y = typename T::Y;
   static std::vector<X> Vectors(const Weight& weight, int64_t m = 1, double mean = 0, double deviation = 1) {
-    return Normal<X>(m * weight.k, mean, deviation);
+    return Normal<X>(m * weight.k, mean, deviation, /*seed=*/2);
   }
   static void Check(int64_t n, int64_t k, int64_t m = 1, double mean = 0, double deviation = 1) {
     const Matrix<Weight> matrix(1, n, k);
@@ -141,6 +141,9 @@ TYPED_TEST(GemvTest, SeveralVectorsShareTheWeights) {
   for (const int64_t m : {2, 5, 8}) this->Check(7, 33, m);
   // Rows for more than one chunk of them.
   this->Check(150, 1057, 7);
+  // Whole tiles of vectors, a short one, and some beside them; more vectors than are kept at a time.
+  for (const int64_t m : {12, 16, 19, 31, 48}) this->Check(70, 1057, m);
+  this->Check(33, 96, 81);
 }
 
 TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
@@ -162,6 +165,28 @@ TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
       }
     }
   });
+}
+
+TYPED_TEST(GemvTest, AnInfinityReachesItsVectorAlone) {
+  using Out = typename TypeParam::Y;
+  constexpr int64_t kVectors = 20;
+  const Matrix<typename TypeParam::Weight> matrix(1, 40, 96);
+  auto x = this->Vectors(matrix.weight, kVectors);
+  x[Size(3 * matrix.weight.k + 5)] = FromDouble<typename TypeParam::X>(kInfinity);
+  RunAndExpectRight<Out>(matrix.weight, x, kVectors);
+}
+
+TEST(GemvInt8, TheLargestSumsFit) {
+  constexpr int64_t kRows = 40;
+  constexpr int64_t kColumns = 2 * 1024;
+  const std::vector<int8_t> w(Size(kRows * kColumns), -128);
+  const std::vector<float> scales(Size(kRows), 0.5F);
+  for (const int64_t m : {1, 2, 16}) {
+    for (const double size : {1.0, -1.0}) {
+      const std::vector<Bf16> x(Size(m * kColumns), FromDouble<Bf16>(size));
+      RunAndExpectRight<float>(Int8Weight{w.data(), scales.data(), kRows, kColumns}, x, m);
+    }
+  }
 }
 
 TYPED_TEST(GemvTest, StreamsDoNotChangeResults) {
@@ -248,7 +273,8 @@ TYPED_TEST(SpecialWeightTest, InfinitiesAndNansReachTheirRowAlone) {
 TEST(GemvInt4, EveryGroupLength) {
   for (const int64_t group : {32, 64, 128, 256}) {
     // Tiles for two streams of each thread, and one that remains.
-    RunAndExpectRight<float>(Matrix<Int4Weight>(1, 85, 1280, group).weight, Normal<Bf16>(1280, 1));
+    const Matrix<Int4Weight> matrix(1, 85, 1280, group);
+    for (const int64_t m : {1, 2, 3, 8}) RunAndExpectRight<float>(matrix.weight, Normal<Bf16>(m * 1280, 1), m);
   }
 }
 

@@ -51,19 +51,6 @@ void OnEveryKernel(const std::function<void(const TileLinearKernels&)>& body) {
   });
 }
 
-// Rows that fill some panels and a part of one; columns for part of a step, and for more than a slab.
-TEST(StoredRows, OfInt8EqualTheWeights) {
-  for (const auto& [n, k] : {std::pair(40, 70), std::pair(33, 600), std::pair(64, 256), std::pair(1, 1)}) {
-    std::vector<int8_t> values(Size(n * k));
-    std::vector<float> scales(Size(n));
-    QuantizeInt8(Normal<float>(n * k, 0.25).data(), k, values.data(), scales.data(), {0, n});
-    const Int8Weight weight{.data = values.data(), .scales = scales.data(), .n = n, .k = k};
-    OnEveryKernel([&](const TileLinearKernels& kernels) {
-      for (const int64_t m : {1, 3, 8, 20, 70}) ExpectProduct(kernels, weight, StoredInt8(weight), m);
-    });
-  }
-}
-
 TEST(StoredRows, OfInt4EqualTheWeights) {
   for (const int64_t group : {32, 64, 128, 256}) {
     for (const int64_t n : {16, 40, 50}) {
