@@ -97,6 +97,9 @@ std::string FamilyGrid::Problem() const {
       if (FindAxis(name) == nullptr) return absl::StrCat("its points use unknown axis '", name, "'");
     }
   }
+  for (const ExpectedGrowth& growth : growth()) {
+    if (FindAxis(growth.axis) == nullptr) return absl::StrCat("its growth is that of unknown axis '", growth.axis, "'");
+  }
   for (const Point& point : Points()) {
     for (const auto& [name, value] : point.values()) {
       const AxisSpec& axis = *FindAxis(name);

@@ -140,8 +140,8 @@ std::vector<std::string> PartsOfNames(const std::vector<const FamilyGrid*>& fami
 
 // "; names that have all of its parts: 12, the first 'matmul/…'" for a filter of parts that are not next to each other
 // in a name; empty if there are none.
-std::string NamesOfAllParts(const std::vector<const FamilyGrid*>& families, const std::string& filter) {
-  const std::vector<std::string> parts = absl::StrSplit(filter, absl::ByAnyChar("/^$"), absl::SkipEmpty());
+std::string NamesOfAllParts(const std::vector<const FamilyGrid*>& families, const Selection& selection) {
+  const std::vector<std::string> parts = absl::StrSplit(selection.filter, absl::ByAnyChar("/^$"), absl::SkipEmpty());
   std::string first;
   std::size_t found = 0;
   for (const FamilyGrid* family : families) {
@@ -155,12 +155,29 @@ std::string NamesOfAllParts(const std::vector<const FamilyGrid*>& families, cons
     }
   }
   if (parts.size() < 2 || found == 0) return "";
-  return StrCat("; names that have all of its parts: ", found, ", the first '", first, "' (--benchmark_filter='",
+  return StrCat("; names that have all of its parts: ", found, ", the first '", first, "' (", selection.flag, "='",
                 absl::StrJoin(parts, ".*/"), "' selects them)");
 }
 
+// "; --axis=generate.model=checkpoint makes such cases" for a word "axis:value" of a value that the registered cases of
+// a named family lack; empty for others.
+std::string AxisThatMakes(const std::vector<const FamilyGrid*>& families, const std::string& filter,
+                          const std::string& word) {
+  const std::vector<std::string> pair = absl::StrSplit(word, absl::MaxSplits(':', 1));
+  if (pair.size() != 2 || pair[1].empty()) return "";
+  const std::vector<std::string> words = absl::StrSplit(filter, absl::ByAnyChar("/^$()|"));
+  for (const FamilyGrid* family : families) {
+    const AxisSpec* const axis = family->FindAxis(pair[0]);
+    const bool is_named = std::find(words.begin(), words.end(), family->name()) != words.end();
+    if (!is_named || axis == nullptr || !ValidValue(*axis, family->axes(), pair[1])) continue;
+    return StrCat("; --axis=", family->name(), ".", pair[0], "=", pair[1], " makes such cases");
+  }
+  return "";
+}
+
 // "; did you mean 'matmul'?" for a filter with a word that is close to a part of a name; empty if there is none.
-std::string Suggestion(const std::vector<const FamilyGrid*>& families, const std::string& filter) {
+std::string Suggestion(const std::vector<const FamilyGrid*>& families, const Selection& selection) {
+  const std::string& filter = selection.filter;
   const std::vector<std::string> parts = PartsOfNames(families, filter);
   const auto ends_word = [](char one) {
     return !absl::ascii_isalnum(static_cast<unsigned char>(one)) && one != '_' && one != ':' && one != '.';
@@ -169,13 +186,23 @@ std::string Suggestion(const std::vector<const FamilyGrid*>& families, const std
     const auto end = std::find_if(begin, filter.end(), ends_word);
     std::string word(begin, end);
     while (absl::EndsWith(word, ".")) word.pop_back();  // the dot of ".*"
-    const bool known = std::any_of(parts.begin(), parts.end(),
-                                   [&](const std::string& part) { return part.find(word) != std::string::npos; });
-    const std::string nearest = known ? "" : Nearest(word, parts);
+    // A word with the end of its part.
+    const bool is_whole = end != filter.end() && (*end == '/' || *end == '$');
+    const bool known = std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+      return is_whole ? absl::EndsWith(part, word) : part.find(word) != std::string::npos;
+    });
+    std::string nearest = known ? "" : Nearest(word, parts);
+    if (nearest.empty() && !known && is_whole && !word.empty()) {
+      const auto longer = std::find_if(parts.begin(), parts.end(),
+                                       [&](const std::string& part) { return absl::StartsWith(part, word); });
+      if (longer != parts.end()) nearest = *longer;
+    }
     if (!nearest.empty()) return StrCat("; did you mean '", nearest, "' for '", word, "'?");
+    const std::string made = known ? "" : AxisThatMakes(families, filter, word);
+    if (!made.empty()) return made;
     begin = end == filter.end() ? end : std::next(end);
   }
-  return NamesOfAllParts(families, filter);
+  return NamesOfAllParts(families, selection);
 }
 
 // The selected points of a suite, if there are any.
@@ -225,8 +252,8 @@ absl::StatusOr<std::vector<PlannedPoint>> PlanPoints(const std::vector<const Fam
       const std::string more = selection.otherwise ? StrCat(" or ", View(Name(*selection.otherwise))) : "";
       searched = StrCat(View(Name(selection.suite)), more, " suite");
     }
-    return InvalidArgumentError(StrCat("--benchmark_filter=", selection.filter, " matches no case of the ", searched,
-                                       Suggestion(families, selection.filter), "; ", selection.listing, " lists all"));
+    return InvalidArgumentError(StrCat(selection.flag, "=", selection.filter, " matches no case of the ", searched,
+                                       Suggestion(families, selection), "; ", selection.listing, " lists all"));
   }
   return plan;
 }

@@ -20,8 +20,9 @@ struct Selection {
   std::string filter;  // a regular expression on names; empty: everything
   // Where the filter finds nothing in `suite`, it selects from this one.
   std::optional<Suite> otherwise = {};
-  // For the message of a filter without a match: what it was searched in (empty: the suite), and the flags that list
-  // all names.
+  // For the message of a filter without a match: its flag, what it was searched in (empty: the suite), and the flags
+  // that list all names.
+  std::string flag = "--benchmark_filter";
   std::string searched = {};
   std::string listing = "--benchmark_list_tests --suite=full";
 };

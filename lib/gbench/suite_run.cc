@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -81,7 +83,7 @@ class SuiteRun {
       // Facts from a journal are untrusted.
       if (!IsWrittenByLibrary(key)) benchmark::AddCustomContext(Printable(key), Printable(value));
     }
-    const std::vector<double> expected = ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks());
+    const std::vector<double> expected = ExpectedSeconds(session_.plan(), options_, device_);
     if (options_.format == "console" && !state_.described()) {
       const double seconds = options_.repetitions * std::accumulate(expected.begin(), expected.end(), 0.0);
       std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO))
@@ -288,7 +290,19 @@ class SuiteRun {
     const bool has_json = !options_.out.empty() && options_.out_format == "json";
     const std::string& file = options_.journal.empty() && has_json ? options_.out : options_.journal;
     if (file.empty() || !IsReplaceable(file)) return "";
-    return absl::StrCat("\ntools/report summary ", file, "   fastest implementations, growth, precisions\n");
+    return absl::StrCat("\n", ReportProgram(), " summary ", file, "   fastest implementations, growth, precisions\n");
+  }
+
+  // As it can be called from this folder: in a checkout, by the program's path in one, else as Python's package has it.
+  static std::string ReportProgram() {
+    std::error_code error;
+    const std::filesystem::path in_checkout = "tools/report";
+    if (std::filesystem::exists(in_checkout, error)) return in_checkout.string();
+    // build/<preset>/bin/<program>
+    std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error);
+    for (int up = 0; up < 4; ++up) folder = folder.parent_path();
+    if (!folder.empty() && std::filesystem::exists(folder / in_checkout, error)) return folder / in_checkout;
+    return "roofreport";
   }
 
   const SuiteOptions& options_;

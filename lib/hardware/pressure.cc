@@ -109,7 +109,11 @@ Pressure ReadPressure(const char* root) {
 std::string PressureText(const Pressure& pressure, int threads, const WaysOut& ways) {
   if (!pressure.IsHigh()) return "";
   const auto times = [&](int with) {
-    return "about " + std::to_string(std::lround(pressure.SlowerBy(with))) + " times as long";
+    const double tenths = std::round(10 * pressure.SlowerBy(with)) / 10;
+    if (tenths == 1) return std::string("as long as alone");
+    std::ostringstream said;
+    said << "about " << (tenths < 10 ? tenths : std::round(pressure.SlowerBy(with))) << " times as long";
+    return said.str();
   };
   std::ostringstream text;
   const auto running = std::lround(pressure.others_running);

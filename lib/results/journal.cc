@@ -167,7 +167,8 @@ absl::Status Journal::Create(const std::string& path, const RunHeader& of_run) {
 absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity, bool doubtful) {
   if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is not a regular file", kStartOver));
   const absl::Status nothing =
-      absl::NotFoundError(absl::StrCat("there is nothing in ", path, " yet: starting with the first case"));
+      doubtful ? Refusal(path, "holds no run, of which --resume=doubtful measures cases again")
+               : absl::NotFoundError(absl::StrCat("there is nothing in ", path, " yet: starting with the first case"));
   if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) {
     return absl::IsNotFound(status) ? nothing : Explained(path, status);
   }

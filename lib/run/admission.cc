@@ -126,7 +126,7 @@ class Extrapolation {
   // is slow.
   bool Settles(double limit) const {
     if (empty()) return false;
-    if (largest_.second > limit) return true;
+    if (largest_.second > std::max(limit, kPilotSeconds)) return true;
     const bool near = largest_.first * kTrustedRatio >= work_ || largest_.second >= kPilotSeconds;
     return near && (IsAboveOverhead() || Proportional() <= limit);
   }

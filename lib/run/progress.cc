@@ -2,6 +2,7 @@
 #include "lib/run/progress.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -41,8 +42,24 @@ std::string ProgressLine(int number, int cases, const std::string& name, double 
   return absl::StrCat(head, name.substr(0, width - std::min(width, taken)), tail);
 }
 
+namespace {
+
+// Where no roof is measured: what the datasheet says, else a processor of some years ago, for each thread.
+workload::Peaks PeaksOf(const Device& device) {
+  if (!workload::KnownRates(device.MeasuredPeaks()).empty()) return device.MeasuredPeaks();
+  if (device.datasheet() != nullptr) return device.datasheet()->peaks;
+  constexpr double kFlopsPerSecond = 3e10;
+  constexpr double kBytesPerSecond = 1e10;
+  std::array<double, workload::kDtypeCount> flops = {};
+  flops.fill(kFlopsPerSecond * device.threads());
+  return workload::UniformPeaks(flops, kBytesPerSecond);
+}
+
+}  // namespace
+
 std::vector<double> ExpectedSeconds(const std::vector<PlannedCase>& plan, const RunOptions& options,
-                                    const workload::Peaks& peaks) {
+                                    const Device& device) {
+  const workload::Peaks peaks = PeaksOf(device);
   std::vector<double> expected;
   for (const PlannedCase& planned : plan) {
     const double roof = workload::RoofSeconds(planned.family->CostOf(planned.point), peaks).value_or(0);

@@ -26,7 +26,7 @@ std::string ProgressLine(int number, int cases, const std::string& name, double 
 
 // Rough seconds per case of the plan: its samples, or the minimum number of steps where the roof predicts long ones.
 std::vector<double> ExpectedSeconds(const std::vector<PlannedCase>& plan, const RunOptions& options,
-                                    const workload::Peaks& peaks);
+                                    const Device& device);
 
 class Progress {
  public:

@@ -139,7 +139,8 @@ std::string Describe(const FamilyGrid& family) {
 
 std::vector<PlannedPoint> PlanOf(const std::vector<const FamilyGrid*>& families,
                                  const std::vector<std::string>& overrides, const std::string& filter) {
-  Selection selection = {.suite = Suite::kFull, .axes = {}, .filter = filter, .searched = "file", .listing = "--list"};
+  Selection selection = {
+      .suite = Suite::kFull, .axes = {}, .filter = filter, .flag = "--filter", .searched = "file", .listing = "--list"};
   for (const std::string& text : overrides) {
     selection.axes.push_back(Checked(ParseAxisOverride(text, "--list"), "--axis=" + text + ": "));
   }

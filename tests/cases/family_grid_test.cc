@@ -63,6 +63,11 @@ TEST(FamilyGrid, SaysWhatIsWrongWithItsPoints) {
   EXPECT_THAT(problem({{Suite::kQuick, {{"k", {1}}}}}), HasSubstr("unknown axis 'k'"));
   EXPECT_THAT(problem({{Suite::kQuick, {{"n", {"zero"}}}}}), HasSubstr("'zero' is not a value"));
   EXPECT_THAT(problem({{Suite::kQuick, {{"n", {1}}, {"impl", {"best"}}}}}), HasSubstr("good, wrong"));
+  const FamilyGrid grows({.name = "f",
+                          .axes = WithCacheAxis({{.name = "n"}}, kCold),
+                          .grids = {{Suite::kQuick, {{"n", {1}}}}},
+                          .growth = {{"nn", 1}}});
+  EXPECT_EQ(grows.Problem(), "its growth is that of unknown axis 'nn'");
 }
 
 TEST(FamilyGrid, IsDescribedWithItsGrowth) {

@@ -86,6 +86,16 @@ TEST_F(PlanTest, SuggestionsComeFromTheNamedFamily) {
   Selection selection;
   selection.filter = "two/impl:naive";
   EXPECT_THAT(Error(selection), HasSubstr("did you mean 'impl:native' for 'impl:naive'?"));
+  for (const char* beginning : {"^two/impl:nativ/", "two/impl:nativ$", "two/impl:n/"}) {
+    selection.filter = beginning;
+    EXPECT_THAT(Error(selection), HasSubstr("did you mean 'impl:native' for 'impl:n"));
+  }
+}
+
+TEST_F(PlanTest, AValueThatNoRegisteredCaseHasCanBeAskedFor) {
+  Selection selection;
+  selection.filter = "^a/impl:good/n:12345/";
+  EXPECT_THAT(Error(selection), HasSubstr("; --axis=a.n=12345 makes such cases; "));
 }
 
 TEST_F(PlanTest, PartsOfANameThatDoNotFollowEachOtherAreFound) {
@@ -112,9 +122,10 @@ TEST_F(PlanTest, AFilterWithoutAMatchSaysWhereToLook) {
   EXPECT_EQ(
       Error(selection),
       "--benchmark_filter=none matches no case of the quick suite; --benchmark_list_tests --suite=full lists all");
+  selection.flag = "--filter";
   selection.searched = "file";
   selection.listing = "--list";
-  EXPECT_EQ(Error(selection), "--benchmark_filter=none matches no case of the file; --list lists all");
+  EXPECT_EQ(Error(selection), "--filter=none matches no case of the file; --list lists all");
 }
 
 TEST_F(PlanTest, AFilterFindsElsewhereWhatItsSuiteLacks) {

@@ -218,6 +218,8 @@ TEST_F(JournalTest, AMissingOrEmptyFileIsNotFound) {
   EXPECT_THAT(std::string(missing.message()), AllOf(HasSubstr("there is nothing in "), HasSubstr(path_)));
   std::ofstream(path_) << "";
   EXPECT_EQ(Resume().status(), missing);
+  EXPECT_THAT(std::string(Journal().Resume(path_, kIdentity, /*doubtful=*/true).status().message()),
+              AllOf(HasSubstr(path_), HasSubstr("holds no run, of which --resume=doubtful")));
   std::filesystem::remove(path_);
   EXPECT_THAT(std::string(Journal().Continue(path_).message()), testing::Not(HasSubstr("first case")))
       << "it ends a run";

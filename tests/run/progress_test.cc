@@ -68,15 +68,18 @@ TEST(Progress, LongStepsAreExpectedToTakeLong) {
   const std::vector<PlannedCase> plan = {PlannedOf(family, {{"n", "16"}}), PlannedOf(family, {{"n", "100000"}})};
   RunOptions options;
   options.sampling.max_time = 0.4;
-  const std::vector<double> seconds = ExpectedSeconds(plan, options, device.peaks);
+  const std::vector<double> seconds = ExpectedSeconds(plan, options, device);
   ASSERT_EQ(seconds.size(), 2);
   EXPECT_GT(seconds[0], options.sampling.max_time);
   EXPECT_GT(seconds[1], 100 * seconds[0]) << "800 kB at 1 kB/s";
   device.peaks.read = device.peaks.copy = 1e12;
-  const double quick = ExpectedSeconds(plan, options, device.peaks)[0];
+  const double quick = ExpectedSeconds(plan, options, device)[0];
   options.sampling.max_samples = 1;
   options.sampling.exact_samples = true;
-  EXPECT_LT(ExpectedSeconds(plan, options, device.peaks)[0], quick) << "no more than one sample";
+  EXPECT_LT(ExpectedSeconds(plan, options, device)[0], quick) << "no more than one sample";
+  device.peaks = {};
+  const PlannedCase long_case = PlannedOf(family, {{"n", "1000000000000"}});
+  EXPECT_GT(ExpectedSeconds({long_case}, options, device)[0], 100) << "8 TB, without roofs";
 }
 
 }  // namespace
