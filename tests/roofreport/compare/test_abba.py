@@ -224,7 +224,7 @@ def test_a_failure_that_happens_once_is_run_again(program: str, tmp_path: Path, 
     [
         ("BIN|--crash BIN", "SIGSEGV"),
         ("BIN BIN|--device=other", "machine changed"),
-        ("BIN BIN --budget=0.05s", "--filter"),
+        ("BIN BIN --budget=0.05s", "or fewer cases"),
         ("BIN BIN --metric=samples", "is neither better nor worse"),
         ("BIN BIN|--described --metric=nonsense", "is not in the table of metrics"),
         ("BIN", "--match"),

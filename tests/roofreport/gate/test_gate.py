@@ -73,6 +73,12 @@ def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, report: Report) -
     _gate(report, store, status=1)
 
 
+def test_what_is_accepted_from_a_later_night_on_is_judged_until_then(store: Path, report: Report) -> None:
+    report("accept", "*", f"--store={store}", "--since=2199-01-01", "--why=a mistyped year")
+    histories.add(store, [NIGHTS], lambda *_: [builders.error_row(MATMUL, "wrong result"), builders.row(GEMV, 9.0)])
+    assert _found(store) == {MATMUL: "failed", GEMV: "slower", COPY: "vanished"}
+
+
 @pytest.mark.parametrize(
     ("series", "since", "why", "said"),
     [
@@ -277,6 +283,21 @@ def test_a_second_run_decides(
     assert ("A B B A against" in found.text) == (against == "base") and kept.why == found.text
     _add(store, NIGHTS + 1)
     assert _found(store) == {}
+
+
+def test_a_second_run_of_one_program_keeps_its_budget(store: Path, tmp_path: Path, report: Report) -> None:
+    _add(store, NIGHTS, gemv=1.1)
+    _, new = _programs(tmp_path, 1.1)
+    out = _gate(report, store, f"--binary={new}", f"--state={tmp_path / 'state'}", "--budget=0.001s", status=1)
+    assert "1 of 5 processes: another does not fit --budget" in report.error + out
+    assert (tmp_path / "runs").read_text() == "1"
+
+
+def test_a_second_run_without_a_figure_says_why(store: Path, tmp_path: Path, report: Report) -> None:
+    _add(store, NIGHTS, gemv=1.1)
+    new = fake_roofbench.script(tmp_path / "new", f"{GEMV}:1.0", tmp_path / "runs", "", "--doubtful=noisy")
+    out = _gate(report, store, f"--binary={new}", f"--state={tmp_path / 'state'}", "--budget=60min", status=1)
+    assert "no process gave a figure that counts (noisy; on a quiet machine it does)" in out
 
 
 def test_second_runs_have_the_flags_that_the_cases_were_measured_with(

@@ -92,6 +92,25 @@ def test_a_new_machine_is_said(history: History, tmp_path: Path) -> None:
     assert "it begins new series" in history.error
 
 
+def test_a_known_run_keeps_its_date_and_says_so(history: History, tmp_path: Path) -> None:
+    (path,) = _nights(tmp_path, 1)
+    history("add", path)
+    history("add", path, "--started=2026-01-01", status=2)
+    assert "run 1 is there already, of 2026-01-01" in history.error
+    prune = history.error.partition("tools/report history ")[2].split()[:2]
+    history(*prune)
+    history("add", path, "--started=2025-12-31")
+    assert "2025-12-31" in history("list")
+
+
+def test_files_that_hold_no_run_leave_no_history(tmp_path: Path, report: Report) -> None:
+    store = tmp_path / "history.db"
+    (tmp_path / "text.json").write_text("no result")
+    for name in ("missing.jsonl", "text.json"):
+        report("history", "add", tmp_path / name, f"--store={store}", status=2)
+        assert name in report.error and not store.exists()
+
+
 def test_a_bad_file_does_not_keep_the_others_out(history: History, tmp_path: Path) -> None:
     (tmp_path / "0.json").write_text("{}")
     history("add", tmp_path / "0.json", write_json(tmp_path / "1.json"), status=2)

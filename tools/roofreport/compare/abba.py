@@ -149,8 +149,8 @@ class Abba:
         if pilot.seconds + shortest > budget:
             raise UnusableInputError(
                 f"a process of all {len(self._common)} cases takes {pilot.seconds:.1f} s, so that"
-                f" {sequential.MIN_PAIRS} pairs need --budget={math.ceil((pilot.seconds + shortest) / 60)}min;"
-                " or choose fewer cases with --filter"
+                f" {sequential.MIN_PAIRS} pairs need --budget={math.ceil((pilot.seconds + shortest) / 60)}min, or fewer"
+                " cases"
             )
         if max_time is None:
             # Roof probes take a quarter of the time of the adjacent samples.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shlex
 import shutil
@@ -178,12 +179,21 @@ def run(command: Command, out: Path) -> Finished:
         return Finished(None, seconds, f"{ending} ({unusable})")
 
 
-def run_all(command: Command, processes: int, folder: Path, say: Callable[[str], None]) -> list[Result]:
-    """Fresh processes one after another, each result kept in `folder`. One that ends without a result is left out."""
+def run_all(
+    command: Command, processes: int, folder: Path, say: Callable[[str], None], budget: float = math.inf
+) -> list[Result]:
+    """Fresh processes one after another, each result kept in `folder`. One that ends without a result is left out, as
+    are those that would not end within `budget` seconds, but the first."""
     folder.mkdir(parents=True, exist_ok=True)
     results = []
+    spent = longest = 0.0
     for number in range(1, processes + 1):
+        if spent + longest > budget:
+            say(f"{number - 1} of {processes} processes: another does not fit --budget={units.clock(budget)}")
+            break
         finished = run(command, folder / f"{number:02}.json")
+        spent += finished.seconds
+        longest = max(longest, finished.seconds)
         if finished.result is None:
             say(f"process {number}: {finished.how}")
             continue

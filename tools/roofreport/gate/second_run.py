@@ -84,7 +84,7 @@ def _answers(
     flags = flags_of(asked[0].finding.run, [one.finding.series.case for one in asked], programs.flags)
     new = parse(programs.new, flags)
     if not programs.base:
-        results = command.run_all(new, PROCESSES, programs.folder, say)
+        results = command.run_all(new, PROCESSES, programs.folder, say, programs.budget)
         _check_machine(results[0], asked[0].finding)
         return [_by_repeating(one, results, metric) for one in asked]
     # SciPy's statistics take a second to import.
@@ -121,7 +121,13 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
     finding, stands = suspect.finding, suspect.state
     logs = [log for result in results if (log := _steady_log(result, finding.series.case, stands, metric)) is not None]
     if not logs:
-        text = f"{finding.text}; the second run says nothing: no process gave a figure that counts"
+        doubts = dict.fromkeys(
+            doubt(case) or case.why_not
+            for result in results
+            if (case := result.merged().get(finding.series.case)) is not None
+        )
+        why = f" ({', '.join(one for one in doubts if one)}; on a quiet machine it does)" if any(doubts) else ""
+        text = f"{finding.text}; the second run says nothing: no process gave a figure that counts{why}"
         return replace(finding, text=text), is_far(suspect)
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
     text = f"{finding.text}; {len(logs)} more processes: {change}"

@@ -81,12 +81,14 @@ def ordered(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _accepted(group: NightlyRuns, case: str, remarks: Sequence[Annotation]) -> int:
-    """The first nightly run that counts."""
+    """The first nightly run that counts. What is accepted from a later night on is judged until then."""
     machine = group.runs[0].machine.id
+    newest = group.first_run(group.count - 1).started
     moments = [
         one.since
         for one in remarks
         if one.kind == "accepted"
+        and one.since <= newest
         and one.machine_id in ("", machine)
         and (one.pattern in ("", case) or fnmatchcase(case, one.pattern))
     ]

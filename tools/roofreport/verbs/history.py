@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,7 @@ def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> St
     return open_store(where or args.store, create=create)
 
 
-def _show_added(added: Added, path: Path, first: bool) -> None:
+def _show_added(added: Added, path: Path, first: bool, started: datetime | None) -> None:
     run = added.run
     name = printable(str(path))
     about = f"run {run.id}, {units.counted(added.cases, 'case')}, {run.machine.label}, {run.toolchain.label}"
@@ -64,8 +66,13 @@ def _show_added(added: Added, path: Path, first: bool) -> None:
             warn(f"{name}: does not say when it began; it is as old as its file, and its JSON would be another run")
     elif added.completed:
         show(f"{name}: run {run.id} existed; this record completes it")
-    else:
+    elif started in (None, run.started):
         show(f"{name}: run {run.id} is there already")
+    else:
+        raise UnusableInputError(
+            f"{name}: run {run.id} is there already, of {run.started:%Y-%m-%d}; {REPORT} history prune --run={run.id}"
+            " removes it, so that it can be added with another --started"
+        )
     if added.new_machine and not first:
         warn(f"{run.machine.label} is a machine that was not seen before: it begins its own series")
     elif added.new_toolchain and not first:
@@ -73,19 +80,25 @@ def _show_added(added: Added, path: Path, first: bool) -> None:
 
 
 def _add(args: argparse.Namespace) -> int:
+    from roofreport.history.record import of_file
+
     # To what a record says, the JSON of its run adds nothing.
     paths = sorted(expand(args.results), key=lambda path: path.suffix != ".jsonl")
     failed: list[str] = []
-    with _open(args, create=True) as store:
-        empty = not store.runs()
+    empty = True
+    with ExitStack() as stack:
+        store: Store | None = None
         for path in paths:
             try:
-                added = store.add_file(path, args.started)
+                record = of_file(path)
+                # Made for a record alone: of a wrong path there would be an empty history, and an empty page of it.
+                if store is None:
+                    store = stack.enter_context(_open(args, create=True))
+                    empty = not store.runs()
+                _show_added(store.add(record, args.started), path, empty, args.started)
+                empty = False
             except UnusableInputError as error:
                 failed.append(str(error))
-                continue
-            _show_added(added, path, empty)
-            empty = False
     if failed:
         for line in failed[:-1]:
             say(f"{REPORT}: {line}")

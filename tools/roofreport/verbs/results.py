@@ -258,11 +258,14 @@ def _ranks(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-MEASURES_BATCHES = "roofbench --benchmark_filter='^decode/.*depth:[0-9]+$' --axis=decode.batch=1:64:x2"
+MEASURES_BATCHES = (
+    "roofbench --benchmark_filter='^decode/.*precision:bf16/.*depth:512$' --axis=decode.batch=1:64:x2"
+    " --benchmark_out=run.json"
+)
 _ON_TWO_LINES = MEASURES_BATCHES.replace(" --axis", " \\\n      --axis")
 _SERVING = f"""
 examples:
-  {_ON_TWO_LINES} --benchmark_out=run.json
+  {_ON_TWO_LINES}
   tools/report serving run.json --svg=serving.svg
   tools/report serving run.json --format=csv
 
