@@ -217,7 +217,9 @@ TEST_P(CostTest, IsWhatTheStepDoes) {
   const std::optional<Seen>& seen = SeenAt(twin);
   ASSERT_TRUE(seen.has_value()) << twin.point.Name() << " cannot be built";
   const double flops = BoundOfFlops(planned.point, *seen);
-  EXPECT_PRED2(WithinAnOctave, cost.Flops(), flops) << "FLOPs of " << twin.point.Name();
+  EXPECT_PRED2(WithinAnOctave, cost.Flops(), flops)
+      << "FLOPs of " << twin.point.Name()
+      << "; of a family without products, its FLOPs for an element are a row of kNominal in this file";
   const double bytes = BoundOfBytes(planned.point, twin.point.Has("model"), *seen);
   EXPECT_PRED2(WithinAnOctave, BytesToHold(cost, *seen), bytes) << "bytes of " << twin.point.Name();
 }

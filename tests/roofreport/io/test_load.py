@@ -314,3 +314,11 @@ def test_names_with_and_without_manual_time_are_the_same(tmp_path: Path) -> None
     (case,) = load(builders.write_json(tmp_path / "a.json", rows)).cases
     (before,) = load(builders.write_json(tmp_path / "b.json", [builders.row(builders.GEMV, 1.0)])).cases
     assert case.name == before.name == builders.GEMV
+
+
+def test_unknown_families_are_of_an_older_program_or_of_another(tmp_path: Path) -> None:
+    rows = [builders.row("scale_add/impl:ours/n:1", 1.0)]
+    (older,) = load(builders.write_json(tmp_path / "a.json", rows)).notes
+    assert "(scale_add): an older roofbench" in older
+    (another,) = load(builders.write_json(tmp_path / "b.json", rows, program="own_kernel")).notes
+    assert "another program (scale_add): a run with --journal=FILE keeps" in another

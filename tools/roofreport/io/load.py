@@ -195,7 +195,7 @@ def load(path: Path) -> Result:
 
 
 def _with_note(result: Result) -> Result:
-    """A journal without a contract was written by an older program, whose families may have had other names."""
+    """JSON has no contract: families that the packaged one lacks are another program's, or an older one's."""
     result = inert_result(result)
     if result.contract is not packaged() or "roofbench_version" not in result.context:
         return result
@@ -204,7 +204,10 @@ def _with_note(result: Result) -> Result:
     if not listed:
         return result
     names = ", ".join(shortened(name, 60) for name in listed[:_MOST_LISTED])
-    note = f"unknown families ({names}): an older roofbench wrote this file; run the cases again to compare them"
+    if "program" not in result.context:
+        note = f"unknown families ({names}): an older roofbench wrote this file; run the cases again to compare them"
+    else:
+        note = f"the families of another program ({names}): a run with --journal=FILE keeps what it says of them"
     return replace(result, notes=(*result.notes, note))
 
 
