@@ -130,9 +130,9 @@ TEST(StoredDecoder, ATokenTakesTheBytesOfItsWidestOperation) {
     stored.own_kernels = true;
     EXPECT_EQ(bytes_of_a_token(stored), by_own_kernels) << Name(format);
   }
-  // By tiles, the widest vectors once more; weights are converted in a cache.
+  // By tiles, the widest vectors in two bytes, and once more as columns.
   StoredDecoder tiled{.shape = kSmall, .format = WeightFormat::kInt8, .own_kernels = true, .tiles = true};
-  EXPECT_EQ(bytes_of_a_token(tiled), 2 * (8 + 8 + 3 * 16 + 8) + 2 * 16);
+  EXPECT_EQ(bytes_of_a_token(tiled), 2 * (8 + 8 + 3 * 16 + 8) + 4 * 16);
   tiled.activations = Activations::kInt8;
   EXPECT_EQ(bytes_of_a_token(tiled), 2 * (8 + 8 + 3 * 16 + 8) + 16);
   // Results of blocks of the matrix, which are joined.
