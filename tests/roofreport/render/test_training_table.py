@@ -50,8 +50,10 @@ def test_published(result: Path, report: Report) -> None:
 
 def test_a_single_step_has_no_deviation(tmp_path: Path, report: Report) -> None:
     row = _step("small", "fp32", 2000.0, 100.0) | {"samples": 1.0}
-    *_, small, legend = report("table", builders.write_json(tmp_path / "run.json", [row]), "--training").splitlines()
+    lines = report("table", builders.write_json(tmp_path / "run.json", [row]), "--training").splitlines()
+    *_, small, legend, doubts = lines
     assert "600 ms" in small and "±" not in small and "±" in legend
+    assert doubts == "in doubt: 1 sample"
 
 
 def test_a_forward_pass_alone(tmp_path: Path, report: Report) -> None:
@@ -82,6 +84,20 @@ def test_parameters(result: Path, report: Report) -> None:
     medium = next(line for line in lines if line.startswith("medium"))
     for part in ("40 M", "120 M", "180 M", "20 M", "400 M", "16 s", "1.50"):  # 8 times the time at 4 times the size
         assert part in medium
+
+
+def test_given_parts_of_a_size_are_sizes_of_one_setup(tmp_path: Path, report: Report) -> None:
+    rows = [_step("small", f"fp32/d_model:{d}", 10.0 * d / 64, d / 64) for d in (64, 256)]
+    lines = report("params", builders.write_json(tmp_path / "run.json", rows)).splitlines()
+    assert "d_model" in lines[0]
+    row = next(line for line in lines if " 256 " in line)
+    assert "4.00x" in row and "1.00" in row, "four times the time at four times the size"
+    lines = report("params", builders.write_json(tmp_path / "run.json", rows[:1])).splitlines()
+    assert lines[0].split()[:2] == ["size", "d_model"], "not the published small"
+
+
+def test_repetitions_in_one_row_say_so(repeated: Path, report: Report) -> None:
+    assert "of repetitions: the median of each figure by itself" in report("table", repeated, "--training")
 
 
 def test_no_training_steps(tmp_path: Path, report: Report) -> None:

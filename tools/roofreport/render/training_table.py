@@ -49,7 +49,10 @@ def _steps(result: Result, repeats: bool = False) -> list[Case]:
     cases = [case for group in groups for case in (_each_and_mean(group) if repeats else [merged(group)])]
     families = {case_name.family(case.name) for case in cases if _is_step(case, result.contract)}
     if not families:
-        raise UnusableInputError(f"{result.path}: holds no training step (tokens, and a phase forward or backward)")
+        raise UnusableInputError(
+            f"{result.path}: holds no training step of a language model: its cases have tokens, and a phase forward or"
+            " backward (train_step); table without --training shows others"
+        )
     return [case for case in cases if case_name.family(case.name) in families]
 
 
@@ -78,6 +81,19 @@ def _size_and_setup(case: Case, result: Result) -> tuple[str, dict[str, str]]:
     leading = family.leading if family else None
     setup = case_name.all_axes(case.name, result.contract)
     return setup.pop(leading.name, "") if leading else "", setup
+
+
+def _parts_of_size(case: Case, result: Result) -> set[str]:
+    """The axes that the size stands for unless they are given."""
+    family = result.contract.families.get(case_name.family(case.name))
+    leading = family.leading if family else None
+    return {axis.name for axis in family.axes if axis.default == leading.name} if family and leading else set()
+
+
+def _setup(case: Case, result: Result) -> tuple[tuple[str, str], ...]:
+    """The same of cases that differ in size alone."""
+    parts = _parts_of_size(case, result)
+    return tuple(pair for pair in _size_and_setup(case, result)[1].items() if pair[0] not in parts)
 
 
 def _axis_columns(cases: Sequence[Case], result: Result) -> list[Column[Case]]:
@@ -162,7 +178,12 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
         ("memory", lambda case: figure(case.counters.get("peak_mem"), units.bytes_)),
         ("vs fp32", gain),
     ]
-    legend = ["phases: mean ± standard deviation of the same steps"]
+    legend = ["phases: mean ± standard deviation of the same steps; tokens/s: of the median step"]
+    if any(len(group) > 1 for group in result.by_name().values()) and not repeats:
+        legend.append("of repetitions: the median of each figure by itself; --repeats has a row for each of them")
+    doubts = dict.fromkeys(said for case in cases if case.state is State.MEASURED and (said := doubt(case)))
+    if doubts:
+        legend.append(f"in doubt: {', '.join(doubts)}")
     if repeats:
         legend.append("mean: of the repetitions above it, ± standard deviation between them")
     found = table(cases, columns, legend, lambda case: "" if case.state is State.MEASURED else case.why_not, named)
@@ -206,7 +227,7 @@ def parameters(result: Result) -> Table:
     groups: dict[tuple[tuple[str, str], ...], list[Case]] = {}
     measured = [case for case in _steps(result) if case.state is State.MEASURED and "parameters" in case.counters]
     for case in measured:
-        groups.setdefault(tuple(_size_and_setup(case, result)[1].items()), []).append(case)
+        groups.setdefault(_setup(case, result), []).append(case)
     if not groups:
         raise UnusableInputError(f"{result.path}: no training step was measured")
     rows = []
@@ -227,7 +248,9 @@ def parameters(result: Result) -> Table:
     ]
     if all(row.smaller is None for row in rows):  # nothing grows: what one size has is the same in every setup
         distinct = {tuple(cell.value for _, of in counts for cell in [of(row)]): row for row in reversed(rows)}
-        return table([*reversed(distinct.values())], [named[0], *counts], ["two sizes show how time grows with them"])
+        parts = set().union(*(_parts_of_size(case, result) for case in measured))
+        sizes = [named[0], *(column for column in named[1:] if column[0] in parts)]
+        return table([*reversed(distinct.values())], [*sizes, *counts], ["two sizes show how time grows with them"])
     columns: list[Column[_Size]] = [
         *named,
         *counts,
