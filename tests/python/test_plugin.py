@@ -147,7 +147,8 @@ def test_the_gate_decides_the_exit_status(
 def test_a_gate_without_its_history_or_the_reports_says_so(measured: Pytest, package_env: dict[str, str]) -> None:
     done = measured(TESTS, "--roofbench-gate=none.db")
     assert done.returncode == 4
-    assert "there is no history yet" in done.stdout
+    assert "there is no history yet" in done.stderr
+    assert "passed" not in done.stdout, "nothing was measured"
     assert importlib.util.find_spec("roofreport")
     package_env["PYTHONPATH"] = package_env["PYTHONPATH"].partition(":")[0]
     done = measured(TESTS, "--roofbench-gate=none.db")

@@ -40,6 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if store and not all(map(importlib.util.find_spec, ("roofreport", "sqlalchemy"))):
         how = "pip install '.[history]' in a checkout of roofbench"
         raise pytest.UsageError(f"--roofbench-gate needs the reports, roofreport: {how}")
+    if store:
+        from roofreport.errors import UnusableInputError
+        from roofreport.history.store import open_store
+
+        try:
+            with open_store(store):
+                pass
+        except UnusableInputError as error:  # before anything is measured
+            raise pytest.UsageError(str(error)) from None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -165,7 +165,7 @@ def growth_line(series: Series) -> str:
     if series.overhead_below is not None:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
     if doubts := [why for case in series.cases if (why := doubt(case))]:
-        reasons = ", ".join(dict.fromkeys(doubts))
+        reasons = ", ".join(dict.fromkeys(reason for why in doubts for reason in why.split(", ")))
         text += f"; {len(doubts)} of {len(series.cases)} points are in doubt and left out: {reasons}"
     return f"{shortened(f'{series.family}/{series.rest}', LONGEST_NAME)}: {shortened(text, LONGEST_NAME)}"
 
