@@ -41,20 +41,18 @@ struct Int4Block {
 // All products return the same numbers.
 template <typename Y>
 struct Int4Variant {
-  void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of a tile
-  // Unpacks one tile into its half of a panel and of the panel's scales. Null where many rows of x are treated as few.
+  int64_t rows = kInt4TileRows;                           // of the weight at a time, a tile or two
+  void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of so many
+  // Unpacks one tile into its half of a panel and of the panel's scales, for registers that sum many rows of x.
   void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, int64_t panel_group, uint8_t* panel,
                  float* scales) = nullptr;
-  void (*many_rows)(const Int4Block<Y>& block) = nullptr;    // of a panel
-  void (*summed_rows)(const Int4Block<Y>& block) = nullptr;  // the same from block.sums
+  void (*summed_rows)(const Int4Block<Y>& block) = nullptr;  // of a panel, from block.sums
 };
 
 constexpr int64_t kTogether = 4;  // adjacent columns of a row
-// From this many rows of x on, tiles are unpacked to memory: one broadcast of x then serves both tiles, which saves
-// more than the unpacking costs (quarter of Llama-3.2-1B, two-core EPYC, 2026-11-23: 16 rows 16 against 22 ms, 32 rows
-// 33 against 36, prompts of 64 and more 83 against 53). Tiles, which multiply what is unpacked, gain from about as many
-// (4096 x 4096, two cores of a Xeon with tiles, 2026-11-28: 8 rows 0.87 by tiles against 0.51 ms, 16 rows 0.97 against
-// 0.95, 32 rows 1.4 against 2.1).
+// From this many rows of x on, tiles are unpacked for registers, which gain from about as many (4096 x 4096, two cores
+// of a Xeon with them, 2026-11-28: 8 rows 0.87 by tiles against 0.51 ms, 16 rows 0.97 against 0.95, 32 rows 1.4 against
+// 2.1).
 constexpr int64_t kManyRows = 24;
 
 // Rows of x whose groups are summed by tiles at a time.
@@ -133,45 +131,70 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void Store(Bf16* to, int64_t count, __m512 v
   _mm256_mask_storeu_epi16(to, Mask16(count), _mm512_cvtepi32_epi16(words));
 }
 
-// Multiplies the tile with kOfX rows of x, eight columns at a time: x is broadcast, and each lane sums a row of the
-// tile.
-template <int kOfX, typename Y>
-ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Block<Y>& block, int64_t x_row) {
+// Multiplies kTiles tiles with kOfX rows of x, eight columns at a time: x is broadcast, for both tiles, and each lane
+// sums a row of a tile.
+template <int kTiles, int kOfX, typename Y>
+ROOFBENCH_TARGET_AVX512_VNNI inline void TileRows(const Int4Block<Y>& block, int64_t x_row) {
   const std::byte* tile = block.tile;
+  const int64_t distance = Int4TileBytes(block.k, block.group);
   const int64_t stride = block.stride;
   const int8_t* x = block.x + x_row * stride;
   const int64_t groups = block.k / block.group;
   const float* x_sums = block.x_sums + x_row * groups;
-  __m512 totals[kOfX];
-#pragma GCC unroll 8
-  for (__m512& total : totals) total = _mm512_setzero_ps();
+  __m512 totals[kTiles][kOfX];
+  Clear(totals);
   for (int64_t g = 0; g < groups; ++g, ++x_sums) {
-    __m512i sums[kOfX];
-#pragma GCC unroll 8
-    for (__m512i& sum : sums) sum = _mm512_setzero_si512();
-    FetchStream(tile);
-    const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
+    __m512i sums[kTiles][kOfX];
+    Clear(sums);
+    Int4Scales of_group[kTiles];
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t) {
+      FetchStream(tile + t * distance);
+      of_group[t] = ScalesOf(_mm512_loadu_si512(tile + t * distance));
+    }
     tile += kLineBytes;
     for (int64_t i = 0; i < block.group; i += 8, tile += kLineBytes, x += 8) {
-      FetchStream(tile);
-      const Int4Halves halves = HalvesOf(_mm512_loadu_si512(tile));
+      __m512i halves[2][kTiles];
+#pragma GCC unroll 2
+      for (int t = 0; t < kTiles; ++t) {
+        FetchStream(tile + t * distance);
+        const Int4Halves of_tile = HalvesOf(_mm512_loadu_si512(tile + t * distance));
+        halves[0][t] = of_tile.lower;
+        halves[1][t] = of_tile.upper;
+      }
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
 #pragma GCC unroll 8
-      for (int c = 0; c < kOfX; ++c) {
-        AddDotOfFour(sums[c], halves.lower, x + c * stride);
-        AddDotOfFour(sums[c], halves.upper, x + c * stride + 4);
+        for (int c = 0; c < kOfX; ++c) {
+          const __m512i of_x = BroadcastFour(x + c * stride + 4 * half);
+#pragma GCC unroll 2
+          for (int t = 0; t < kTiles; ++t) AddDot(sums[t][c], halves[half][t], of_x);
+        }
       }
     }
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t) {
 #pragma GCC unroll 8
-    for (int c = 0; c < kOfX; ++c) {
-      totals[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c]), of_group.scale, totals[c]);
-      totals[c] = _mm512_fmadd_ps(_mm512_set1_ps(x_sums[c * groups]), of_group.zero, totals[c]);
+      for (int c = 0; c < kOfX; ++c) {
+        totals[t][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[t][c]), of_group[t].scale, totals[t][c]);
+        totals[t][c] = _mm512_fmadd_ps(_mm512_set1_ps(x_sums[c * groups]), of_group[t].zero, totals[t][c]);
+      }
     }
   }
 #pragma GCC unroll 8
   for (int c = 0; c < kOfX; ++c) {
     const __m512 scale = _mm512_set1_ps(block.x_max[x_row + c] / kInt8Largest);
-    Store(block.y + (x_row + c) * block.y_stride, block.rows, _mm512_mul_ps(totals[c], scale));
+    Y* const y = block.y + (x_row + c) * block.y_stride;
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t)
+      Store(y + t * kFloats, block.rows - t * kFloats, _mm512_mul_ps(totals[t][c], scale));
   }
+}
+
+// By the tiles that the block has.
+template <int kOfX, typename Y>
+void TilesRows(const Int4Block<Y>& block, int64_t x_row) {
+  block.rows > kFloats ? TileRows<2, kOfX>(block, x_row) : TileRows<1, kOfX>(block, x_row);
 }
 
 ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t index, int64_t half, int64_t panel_group,
@@ -197,47 +220,24 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
   }
 }
 
-// Multiplies the panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent. If
-// kIsSummed, the products of each group are summed already.
-template <bool kIsSummed, int kOfX, typename Y>
-ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x_row) {
-  const int8_t* x = block.x + x_row * block.stride;
-  const uint8_t* panel = block.panel;
+// Scales the sums of rows of x with the groups of a panel.
+template <int kOfX, typename Y>
+ROOFBENCH_TARGET_AVX512_VNNI void ScaledRows(const Int4Block<Y>& block, int64_t x_row) {
   const float* scales = block.scales;
-  const int64_t stride = block.stride;
   const int64_t groups = block.k / block.group;
   const float* const x_sums = block.x_sums + x_row * groups;
   __m512 totals[kOfX][2];
   Clear(totals);
   for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt8PanelRows) {
-    __m512i sums[kOfX][2];
-    Clear(sums);
-    if constexpr (kIsSummed) {
-      const int32_t* const from = block.sums + (g * block.sum_rows + x_row) * kInt8PanelRows;
-#pragma GCC unroll 6
-      for (int c = 0; c < kOfX; ++c) {
-        sums[c][0] = _mm512_load_si512(from + c * kInt8PanelRows);
-        sums[c][1] = _mm512_load_si512(from + c * kInt8PanelRows + kFloats);
-      }
-    }
-    for (int64_t i = 0; !kIsSummed && i < block.group; i += 4, panel += 2 * kLineBytes, x += 4) {
-      const __m512i low = _mm512_load_si512(panel);
-      const __m512i high = _mm512_load_si512(panel + kLineBytes);
-#pragma GCC unroll 6
-      for (int c = 0; c < kOfX; ++c) {
-        const __m512i of_x = BroadcastFour(x + c * stride);
-        AddDot(sums[c][0], low, of_x);
-        AddDot(sums[c][1], high, of_x);
-      }
-    }
-    panel += (block.panel_group - block.group) * kInt8PanelRows;
+    const int32_t* const sums = block.sums + (g * block.sum_rows + x_row) * kInt8PanelRows;
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const __m512 scale = _mm512_load_ps(scales + half * kFloats);
       const __m512 zero = _mm512_load_ps(scales + kInt8PanelRows + half * kFloats);
 #pragma GCC unroll 6
       for (int c = 0; c < kOfX; ++c) {
-        totals[c][half] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c][half]), scale, totals[c][half]);
+        const __m512i sum = _mm512_load_si512(sums + c * kInt8PanelRows + half * kFloats);
+        totals[c][half] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, totals[c][half]);
         totals[c][half] = _mm512_fmadd_ps(_mm512_set1_ps(x_sums[c * groups + g]), zero, totals[c][half]);
       }
     }
@@ -253,17 +253,16 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
 
 template <typename Y>
 void FewRows(const Int4Block<Y>& block) {
-  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {TileRows<1, Y>, TileRows<2, Y>, TileRows<3, Y>,
-                                                                TileRows<4, Y>, TileRows<5, Y>, TileRows<6, Y>,
-                                                                TileRows<7, Y>, TileRows<8, Y>};
+  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {TilesRows<1, Y>, TilesRows<2, Y>, TilesRows<3, Y>,
+                                                                TilesRows<4, Y>, TilesRows<5, Y>, TilesRows<6, Y>,
+                                                                TilesRows<7, Y>, TilesRows<8, Y>};
   InGroups(block, std::size(kByCount), kByCount);
 }
 
-template <bool kIsSummed, typename Y>
-void ManyRows(const Int4Block<Y>& block) {
-  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {PanelRows<kIsSummed, 1, Y>, PanelRows<kIsSummed, 2, Y>,
-                                                                PanelRows<kIsSummed, 3, Y>, PanelRows<kIsSummed, 4, Y>,
-                                                                PanelRows<kIsSummed, 5, Y>, PanelRows<kIsSummed, 6, Y>};
+template <typename Y>
+void SummedRows(const Int4Block<Y>& block) {
+  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {ScaledRows<1, Y>, ScaledRows<2, Y>, ScaledRows<3, Y>,
+                                                                ScaledRows<4, Y>, ScaledRows<5, Y>, ScaledRows<6, Y>};
   InGroups(block, std::size(kByCount), kByCount);
 }
 
@@ -277,15 +276,15 @@ template <typename Y>
 constexpr IsaVariant<Int4Variant<Y>> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Vnni,
-     {.few_rows = avx512::FewRows<Y>,
+     {.rows = kInt8PanelRows,
+      .few_rows = avx512::FewRows<Y>,
       .unpack = avx512::UnpackTile,
-      .many_rows = avx512::ManyRows<false, Y>,
-      .summed_rows = avx512::ManyRows<true, Y>}},
+      .summed_rows = avx512::SummedRows<Y>}},
 #endif
     {0, {.few_rows = MultiplyPortably<Y>}},
 };
 
-// Rows of x that fill tiles, the last one by half, are summed by `sum` (not at all if null), then scaled.
+// Rows of x that fill tiles, the last one by half, are summed by `sum`, then scaled.
 template <typename Y>
 void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, SumInt4Groups sum) {
   const int64_t groups = block.k / block.group;
@@ -297,8 +296,8 @@ void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, Sum
     part.x_sums = block.x_sums + row * groups;
     part.x_max = block.x_max + row;
     part.y = block.y + row * block.y_stride;
-    if (sum == nullptr || part.m < kLeastTileLinearRows) {
-      variant.many_rows(part);
+    if (part.m < kLeastTileLinearRows) {
+      variant.few_rows(part);
       continue;
     }
     part.sum_rows = part.m < kTileRows + kLeastTileLinearRows ? kTileRows : kSummedRows;
@@ -324,7 +323,7 @@ void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
   const Int8Activations& x = *work.activations;
   if (x.group() != weight.group) throw std::logic_error("activations were not summed by the groups of the int4 weight");
   const Int4Variant<Y>& variant = BestVariant<kVariants<Y>>();
-  const bool unpacks = variant.unpack != nullptr && x.m() >= kManyRows;
+  const bool unpacks = sum != nullptr && variant.unpack != nullptr && x.m() >= kManyRows;
   const int64_t groups = weight.k / weight.group;
   Int4Block<Y> block{.k = weight.k,
                      .group = weight.group,
@@ -346,11 +345,10 @@ void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
     block.panel = scratch.panel.data()->values;
     block.scales = scratch.scales.data()->values;
   }
-  const int64_t step = unpacks ? kInt8PanelRows : kInt4TileRows;
-  for (int64_t first = rows.begin; first < rows.end; first += step) {
+  for (int64_t first = rows.begin; first < rows.end; first += variant.rows) {
     const int64_t tile = first / kInt4TileRows;
     block.tile = weight.data + tile * Int4TileBytes(weight.k, weight.group);
-    block.rows = std::min(step, rows.end - first);
+    block.rows = std::min(variant.rows, rows.end - first);
     block.y = work.y + first;
     for (int64_t half = 0; unpacks && half < Int4Tiles(block.rows); ++half) {
       variant.unpack(weight, tile + half, half, block.panel_group, scratch.panel.data()->values,
