@@ -136,6 +136,7 @@ def line(name: str, milliseconds: float, repetition: int = 0, **changes: Any) ->
         "steps_per_sample": 1,
         "flops": _FLOPS.get(name, 0.0),
         "bytes": _BYTES.get(name, 0.0),
+        "flops_by_precision": {"fp32" if "fp32" in name else "bf16": _FLOPS[name]} if name in _FLOPS else {},
         "counters": counters(name, milliseconds),
         "roof": {"name": "memory", "ratios": [0.5, 0.51]},
         "samples_s": [seconds, 1.01 * seconds, 0.99 * seconds],

@@ -16,10 +16,12 @@ from roofreport.render import page, roofline
 
 
 def _result(tmp_path: Path) -> Result:
-    rows = builders.scaled(1.0)
-    rows += [builders.row(name, 1.0) | {"FLOP/s": 1e9, "bytes/s": 1e9} for name in builders.HOSTILE]
-    rows += [builders.error_row("huge/n:1", "skipped: out of memory: <b>80 GB</b>")]
-    return load(builders.write_json(tmp_path / "run.json", rows, device="<i>CPU</i>"))
+    lines = [builders.line(name, time) for name, time in builders.TIMES.items()]
+    lines += [builders.line(name, 1.0, flops=1e6, bytes=1e6) for name in builders.HOSTILE]
+    lines += [builders.line("huge/n:1", 1.0, verdict="skipped", reason="out of memory: <b>80 GB</b>")]
+    path = tmp_path / "run.jsonl"
+    path.write_text(builders.journal_text(builders.header(device="<i>CPU</i>"), *lines))
+    return load(path)
 
 
 def test_roofs(tmp_path: Path) -> None:
@@ -55,11 +57,11 @@ def test_files(tmp_path: Path) -> None:
     _result(tmp_path)
     out = tmp_path / "out"
     arguments = [f"--{kind}={out}.{kind}" for kind in ("html", "svg")]
-    assert main(["roofline", str(tmp_path / "run.json"), *arguments]) == 0
+    assert main(["roofline", str(tmp_path / "run.jsonl"), *arguments]) == 0
     svg = ET.fromstring(out.with_suffix(".svg").read_text())
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert not [one for one in svg.iter() if one.tag.endswith("script")]
-    assert main(["roofline", str(tmp_path / "run.json")]) == 2
+    assert main(["roofline", str(tmp_path / "run.jsonl")]) == 2
 
 
 def test_every_family_has_its_own_color(tmp_path: Path) -> None:
@@ -86,12 +88,34 @@ def test_a_mark_in_doubt_is_pale_and_says_why(tmp_path: Path) -> None:
     assert "in doubt" not in alone
 
 
-def test_a_joint_peak_of_two_precisions_is_not_a_datasheet_line(tmp_path: Path) -> None:
-    rows = [
-        builders.row(f"{family}/dtype:{dtype}/n:1", 1.0) | {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": share}
-        for family, dtype, share in (("one", "bf16", 1e12 / 312e12), ("two", "bf16_autocast", 1e12 / 287.2e12))
-    ]
-    result = load(builders.write_json(tmp_path / "run.json", rows))
-    labels = [line.label for line in roofline.chart(result).lines if line.dashed]
-    assert any("312 TFLOP/s" in label for label in labels)
-    assert not any("autocast" in label or "287" in label for label in labels)
+@pytest.mark.parametrize(
+    ("case", "computes", "measured", "peak", "labeled"),
+    [
+        ("matmul/dtype:bf16/n:1", ["bf16"], ["bf16", "fp32"], 312e12, "bf16 312 TFLOP/s"),
+        ("gelu/dtype:bf16/n:1", ["fp32"], ["bf16", "fp32"], 19.5e12, "fp32 19.5 TFLOP/s"),
+        ("gemv/precision:int8/n:1", ["bf16"], ["bf16", "int8"], 312e12, "bf16 312 TFLOP/s"),
+        ("mlp/dtype:bf16_autocast/n:1", ["bf16", "fp32"], ["bf16", "fp32"], 287.2e12, ""),
+        ("gelu/dtype:bf16/n:1", [], ["fp32"], 19.5e12, "fp32 19.5 TFLOP/s"),
+        ("gelu/dtype:bf16/n:1", [], ["bf16", "fp32"], 19.5e12, ""),
+    ],
+)
+def test_a_peak_of_a_datasheet_is_of_the_arithmetic_it_is_reached_in(
+    case: str, computes: list[str], measured: list[str], peak: float, labeled: str, tmp_path: Path
+) -> None:
+    """Joint peaks of two precisions are no roofs, and a row of JSON says nothing of its own."""
+    line = builders.line(case, 1.0, flops=1e9, bytes=1e6, flops_by_precision=dict.fromkeys(computes, 1e9))
+    line["counters"] |= {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": 1e12 / peak}
+    header = builders.header()
+    header["context"] = {key: value for key, value in header["context"].items() if not key.startswith("roof_")}
+    header["context"] |= {f"roof_{one}": "5e11" for one in measured}
+    path = tmp_path / "run.jsonl"
+    path.write_text(builders.journal_text(header, line))
+    labels = [line.label for line in roofline.chart(load(path)).lines if line.dashed]
+    assert labels == ([f"a100-sxm4-40gb: {labeled}"] if labeled else [])
+
+
+def test_the_type_of_a_row_is_its_dtype_or_else_the_format_of_its_weights(tmp_path: Path) -> None:
+    names = ["matmul/dtype:fp32/n:1", "gemv/precision:int8/n:1", "copy/n:1"]
+    rows = [builders.row(name, 1.0) | {"FLOP/s": 1e9, "bytes/s": 1e9} for name in names]
+    keys = roofline.chart(load(builders.write_json(tmp_path / "run.json", rows))).keys
+    assert [key.label for key in keys if key.family is None] == ["fp32", "int8", "no type"]

@@ -103,8 +103,9 @@ def readings_of(record: Record, run: Run, metric: str) -> dict[str, Reading]:
 def details_of(record: Record) -> dict[str, CaseDetails]:
     """By case, with the samples of all of its repetitions."""
     return {
-        name: CaseDetails([sample for one in repetitions for sample in one.samples], merged(repetitions).stop)
+        name: CaseDetails([sample for one in repetitions for sample in one.samples], whole.stop, whole.precisions)
         for name, repetitions in record.result.by_name().items()
+        for whole in [merged(repetitions)]
     }
 
 

@@ -109,6 +109,7 @@ class CaseDetails:
 
     samples_s: Sequence[float]  # none from JSON
     stop: str  # why sampling ended
+    precisions: tuple[str, ...]  # of its arithmetic; none from JSON
 
 
 @dataclass(frozen=True)

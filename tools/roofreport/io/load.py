@@ -134,6 +134,7 @@ def _case_of_line(line: dict[str, Any]) -> Case:
         cpu_seconds=line.get("cpu_s", 0.0),
         flops=line.get("flops", 0.0),
         bytes=line.get("bytes", 0.0),
+        precisions=tuple(name for name, flops in line.get("flops_by_precision", {}).items() if flops > 0),
         stop=line.get("stop", ""),
         counters={key: float(value) for key, value in line.get("counters", {}).items()},
         axes={axis: str(value) for axis, value in line.get("axes", {}).items()},

@@ -32,6 +32,7 @@ class Case:
     cpu_seconds: float = 0.0
     flops: float = 0.0
     bytes: float = 0.0
+    precisions: tuple[str, ...] = ()  # of its arithmetic; none where the row does not say
     stop: str = ""
     counters: dict[str, float] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)  # as the row has them; an older row has none
@@ -104,6 +105,7 @@ def _inert_case(case: Case) -> Case:
         case,
         name=inert(case.name),
         reason=inert(case.reason),
+        precisions=tuple(map(inert, case.precisions)),
         stop=inert(case.stop),
         counters=counters,
         axes=_inert_facts(case.axes),
@@ -159,6 +161,7 @@ def merged(repetitions: Sequence[Case]) -> Case:
         cpu_seconds=median(case.cpu_seconds for case in chosen),
         flops=fmean(case.flops for case in chosen),
         bytes=fmean(case.bytes for case in chosen),
+        precisions=first.precisions,
         stop=first.stop,
         counters={key: median(c.counters[key] for c in chosen) for key in first.counters if key in common},
         axes=first.axes,

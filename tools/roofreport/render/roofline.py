@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofreport import units
@@ -24,9 +24,6 @@ _SHARES = {_MEMORY_SHARE: "bytes/s", "flop_util": "FLOP/s"}
 # In one picture.
 _MOST_SHEETS = 4
 _MOST_PEAKS = 16
-
-# Marks a dtype with two precisions: products in one over storage in another.
-_MIXED = "_autocast"
 
 
 @dataclass(frozen=True)
@@ -65,11 +62,13 @@ def measured_roofs(result: Result) -> Roofs:
     return Roofs("measured", memory, _highest(rates))
 
 
-def _by_prefix(cases: Sequence[Case]) -> dict[str, Roofs]:
+def _by_prefix(result: Result, cases: Sequence[Case]) -> dict[str, Roofs]:
     """A datasheet's peaks from the shares of them that the cases reached: no second table of devices to maintain."""
     found: dict[str, Roofs] = {}
+    measured = tuple(measured_roofs(result).compute)
     for case in cases:
-        dtype = case_name.axes(case.name).get(case_name.DTYPE)
+        # Rows of JSON do not say. A run measures the roofs that its cases need: one alone is that of every case.
+        precisions = case.precisions or measured
         for key, share in case.counters.items():
             end = next((end for end in _SHARES if key.endswith(end)), None)
             rate = case.counters.get(_SHARES[end], 0.0) if end else 0.0
@@ -78,16 +77,15 @@ def _by_prefix(cases: Sequence[Case]) -> dict[str, Roofs]:
             roofs = found.setdefault(key.removesuffix(end), Roofs("", {}, {}))
             if end == _MEMORY_SHARE:
                 roofs.memory["memory"] = rate / share
-            elif dtype and not dtype.endswith(_MIXED):
-                # Cases with products in several precisions have a lower joint peak; those of one alone have its own.
-                roofs.compute[dtype] = max(roofs.compute.get(dtype, 0.0), rate / share)
+            elif len(precisions) == 1:  # arithmetic in several has a joint peak, which is no roof
+                roofs.compute[precisions[0]] = max(roofs.compute.get(precisions[0], 0.0), rate / share)
     return found
 
 
 def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
     """The datasheet roofs of this device, where it has one, and of the reference."""
     found = []
-    for prefix, roofs in sorted(_by_prefix(cases).items()):
+    for prefix, roofs in sorted(_by_prefix(result, cases).items()):
         title = shortened(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"
         if roofs.memory or roofs.compute:
             found.append(replace(roofs, title=title, compute=_highest(roofs.compute)))
@@ -96,8 +94,8 @@ def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
 
 def _highest(compute: dict[str, float]) -> dict[str, float]:
     """As many peaks as a picture has room for, in their order."""
-    kept = set(sorted(compute, key=lambda dtype: -compute[dtype])[:_MOST_PEAKS])
-    return {dtype: rate for dtype, rate in compute.items() if dtype in kept}
+    kept = set(sorted(compute, key=lambda precision: -compute[precision])[:_MOST_PEAKS])
+    return {precision: rate for precision, rate in compute.items() if precision in kept}
 
 
 def family_colors(cases: Sequence[Case]) -> dict[str, str]:
@@ -105,9 +103,8 @@ def family_colors(cases: Sequence[Case]) -> dict[str, str]:
     return {family: color(i) for i, family in enumerate(families)}
 
 
-def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
-    dtypes = dict.fromkeys(case_name.axes(case.name).get(case_name.DTYPE, "") for case in cases)
-    return {dtype: SHAPES[i % len(SHAPES)] for i, dtype in enumerate(dtypes)}
+def dtype_shapes(dtypes: Iterable[str]) -> dict[str, str]:
+    return {dtype: SHAPES[i % len(SHAPES)] for i, dtype in enumerate(dict.fromkeys(dtypes))}
 
 
 def is_plotted(case: Case) -> bool:
@@ -132,11 +129,11 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
         below = len(drawn) > 1 and rate == min(roofs.memory[one] for one in drawn)
         lines.append(Line(((x.low, rate * x.low), (end, rate * end)), label, dashed, slanted=True, below=below))
     fastest = max((roofs.memory[name] for name in drawn), default=0.0)
-    for dtype, rate in sorted(roofs.compute.items(), key=lambda item: -item[1]):
+    for precision, rate in sorted(roofs.compute.items(), key=lambda item: -item[1]):
         start = max(x.low, rate / fastest) if fastest else x.low
         if start >= x.high:
             continue
-        label = f"{roofs.title}: {shortened(dtype, 40)} {units.quantity(rate, 'FLOP/s', digits)}"
+        label = f"{roofs.title}: {shortened(precision, 40)} {units.quantity(rate, 'FLOP/s', digits)}"
         lines.append(Line(((start, rate), (x.high, rate)), label, dashed))
     return lines
 
@@ -144,7 +141,8 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
 def chart(result: Result, measured: Roofs | None = None) -> Chart:
     """Marks carry the index of their case in result.merged(). `measured`: in place of all the roofs of the run."""
     cases = list(result.merged().values())
-    colors, shapes = family_colors(cases), dtype_shapes([case for case in cases if is_plotted(case)])
+    dtypes = {case.name: case_name.dtype(case.name, result.contract) for case in cases if is_plotted(case)}
+    colors, shapes = family_colors(cases), dtype_shapes(dtypes.values())
     marks = []
     for index, case in enumerate(cases):
         if not is_plotted(case):
@@ -156,7 +154,7 @@ def chart(result: Result, measured: Roofs | None = None) -> Chart:
             label += f", {100 * roof:.0f} % of its roof"
         doubtful = doubt(case)
         label += f"\n{doubtful}" if doubtful else ""
-        shape = shapes[case_name.axes(case.name).get(case_name.DTYPE, "")]
+        shape = shapes[dtypes[case.name]]
         marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index, bool(doubtful)))
     sheets = datasheet_roofs(result, cases) if measured is None else []
     measured = measured_roofs(result) if measured is None else measured
@@ -173,7 +171,7 @@ def chart(result: Result, measured: Roofs | None = None) -> Chart:
     lines = [line for roofs in sheets for line in _lines(roofs, x, dashed=True)] + _lines(measured, x, dashed=False)
     drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
     keys = [Key(shortened(family, 40), color, family=family) for family, color in colors.items() if family in drawn]
-    keys += [Key(shortened(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
+    keys += [Key(shortened(dtype, 40) or "no type", "#7f7f7f", shape) for dtype, shape in shapes.items()]
     if any(mark.doubtful for mark in marks):
         keys.append(Key(IN_DOUBT, "#7f7f7f", doubtful=True))
     return Chart(

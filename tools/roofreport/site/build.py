@@ -165,10 +165,10 @@ def build(where: str, out: Path, metrics: Sequence[str], repository: Path | None
         catalog = Catalog(histories, all_runs, contract)
         _write(site, "commits", committed)
         _write(site, "index", catalog.data())
+        sampled = samplings(store, where, catalog.runs)
         entries = entries_of(histories, contract)
         for first in catalog.nights:
-            _write(site, f"night/{token(first.digest)}", night_data(first, entries[first.digest], catalog))
-        sampled = samplings(store, where, catalog.runs)
+            _write(site, f"night/{token(first.digest)}", night_data(first, entries[first.digest], catalog, sampled))
         annotations = store.annotations()
         detailed: set[str] = set()  # once for all metrics of a case
         for name, history in histories.items():

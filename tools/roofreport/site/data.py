@@ -204,6 +204,7 @@ class Sampling(NamedTuple):
 
     histogram: list[Any] | None = None
     stop: str = ""  # why it ended
+    precisions: tuple[str, ...] = ()  # of its arithmetic
 
 
 def histogram(samples: Sequence[float]) -> list[Any] | None:
@@ -224,7 +225,9 @@ def histogram(samples: Sequence[float]) -> list[Any] | None:
 
 def _of_run(store: Store, run: Run) -> dict[str, Sampling]:
     details = store.case_details(run)
-    return {case: Sampling(histogram(one.samples_s), words(one.stop, 40)) for case, one in details.items()}
+    return {
+        case: Sampling(histogram(one.samples_s), words(one.stop, 40), one.precisions) for case, one in details.items()
+    }
 
 
 def _of_part(where: str, runs: Sequence[Run]) -> list[dict[str, Sampling]]:
@@ -232,8 +235,11 @@ def _of_part(where: str, runs: Sequence[Run]) -> list[dict[str, Sampling]]:
         return [_of_run(store, run) for run in runs]
 
 
-def samplings(store: Store, where: str, runs: Sequence[Run]) -> dict[str, dict[str, Sampling]]:
-    """By case, then by the digest of the run. `where`: what `store` was opened by."""
+Samplings = Mapping[str, Mapping[str, Sampling]]  # by case, then by the digest of the run
+
+
+def samplings(store: Store, where: str, runs: Sequence[Run]) -> Samplings:
+    """`where`: what `store` was opened by."""
     processes = min(os.cpu_count() or 1, _MOST_PROCESSES)
     if len(runs) < _MANY_RUNS or processes == 1:
         details = [_of_run(store, run) for run in runs]
@@ -480,7 +486,9 @@ def _widths(nights: Sequence[Night], metric: Metric) -> list[float | None]:
     return widths
 
 
-def _case(series: Series, reading: Reading) -> Case:
+def _case(series: Series, night: Night, sampled: Mapping[str, Sampling]) -> Case:
+    """`sampled`: by the digest of the run."""
+    reading, processes = night.reading, (sampled.get(one.run.digest, Sampling()) for one in night.processes)
     seconds = reading.value or 0.0
     return Case(
         name=series.case,
@@ -489,6 +497,7 @@ def _case(series: Series, reading: Reading) -> Case:
         seconds=seconds,
         flops=reading.counters.get("FLOP/s", 0.0) * seconds,
         bytes=reading.counters.get("bytes/s", 0.0) * seconds,
+        precisions=next((one.precisions for one in processes if one.precisions), ()),
         counters=dict(reading.counters),
     )
 
@@ -500,9 +509,9 @@ def _mark(mark: Mark, case: Case, catalog: Catalog, colors: Sequence[str]) -> li
     return [catalog.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
 
 
-def _roofline(run: Run, timed: Sequence[Entry], catalog: Catalog) -> dict[str, Any]:
+def _roofline(run: Run, timed: Sequence[Entry], catalog: Catalog, sampled: Samplings) -> dict[str, Any]:
     context = {"device": run.machine.label, **run.context}
-    cases = tuple(_case(one.series, one.night.reading) for one in timed)
+    cases = tuple(_case(one.series, one.night, sampled.get(one.series.case, {})) for one in timed)
     chart = roofline.chart(Result(Path(words(run.name)), context, cases))
     colors = sorted({key.color for key in chart.keys} | {mark.color for mark in chart.marks})
     return {
@@ -518,7 +527,9 @@ def _roofline(run: Run, timed: Sequence[Entry], catalog: Catalog) -> dict[str, A
     }
 
 
-def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalog: Catalog) -> dict[str, Any]:
+def night_data(
+    first: Run, entries: Mapping[str, Sequence[Entry]], catalog: Catalog, sampled: Samplings
+) -> dict[str, Any]:
     """`first`: the first run of the night, whose context stands for all."""
     return {
         "files": [words(run.name) for run in catalog.processes[first.digest]],
@@ -534,7 +545,7 @@ def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalog: Cata
             ]
             for metric, rows in entries.items()
         },
-        "roofline": _roofline(first, entries.get(TIME.name, []), catalog),
+        "roofline": _roofline(first, entries.get(TIME.name, []), catalog, sampled),
     }
 
 
