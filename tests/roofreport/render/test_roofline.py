@@ -76,7 +76,10 @@ def test_a_mark_in_doubt_is_pale_and_says_why(tmp_path: Path) -> None:
     quiet = builders.row(builders.MATMUL, 10.0)
     noisy = builders.row(builders.GEMV, 1.0) | {"noisy": 1.0, "disturbed": 1.0}
     result = load(builders.write_json(tmp_path / "run.json", [quiet, noisy]))
-    drawn = {mark.label.splitlines()[0]: mark for mark in roofline.chart(result).marks}
+    chart = roofline.chart(result)
+    drawn = {mark.label.splitlines()[0]: mark for mark in chart.marks}
+    shaped = {key.label for key in chart.keys if key.shape}
+    assert shaped == {"fp32", "bf16"} and chart.keys[-1].label == "pale with a rim: in doubt"
     assert not drawn[builders.MATMUL].doubtful
     assert drawn[builders.GEMV].doubtful
     assert drawn[builders.GEMV].label.endswith("\nnoisy, disturbed")
@@ -112,6 +115,15 @@ def test_a_peak_of_a_datasheet_is_of_the_arithmetic_it_is_reached_in(
     path.write_text(builders.journal_text(header, line))
     labels = [line.label for line in roofline.chart(load(path)).lines if line.dashed]
     assert labels == ([f"a100-sxm4-40gb: {labeled}"] if labeled else [])
+
+
+@pytest.mark.parametrize(("count", "last"), [(12, "type11"), (40, "other types")])
+def test_every_type_has_its_own_shape(count: int, last: str, tmp_path: Path) -> None:
+    rows = [builders.row(f"a/dtype:type{one}/n:1", 1.0) | {"FLOP/s": 1e9, "bytes/s": 1e9} for one in range(count)]
+    drawn = roofline.chart(load(builders.write_json(tmp_path / "run.json", rows)))
+    keys = [key for key in drawn.keys if key.family is None]
+    assert len({key.shape for key in keys}) == len(keys) and keys[-1].label == last
+    assert {mark.shape for mark in drawn.marks} == {key.shape for key in keys}
 
 
 def test_the_type_of_a_row_is_its_dtype_or_else_the_format_of_its_weights(tmp_path: Path) -> None:

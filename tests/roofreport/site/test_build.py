@@ -226,9 +226,9 @@ def test_many_runs_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(shared) == 6
 
 
-def test_a_roof_of_a_night_is_of_the_arithmetic_of_its_record(tmp_path: Path) -> None:
+def test_the_roofline_of_a_night_is_that_of_its_record(tmp_path: Path) -> None:
     line = builders.line("gelu/dtype:bf16/n:1", 1.0, flops=1e9, bytes=1e6, flops_by_precision={"fp32": 1e9})
-    line["counters"] |= {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": 1e12 / 19.5e12}
+    line["counters"] |= {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": 1e12 / 19.5e12, "noisy": 1.0}
     (tmp_path / "night.jsonl").write_text(builders.journal_text(builders.header(), line))
     with open_store(str(tmp_path / "history.db"), create=True) as opened:
         opened.add_file(tmp_path / "night.jsonl")
@@ -238,6 +238,8 @@ def test_a_roof_of_a_night_is_of_the_arithmetic_of_its_record(tmp_path: Path) ->
     assert isinstance(drawn, dict)
     labels = [label for label, dashed, *_ in drawn["roofline"]["lines"] if dashed]
     assert labels == ["a100-sxm4-40gb: fp32 19.5 TFLOP/s"]
+    assert [mark[-1] for mark in drawn["roofline"]["marks"]] == ["noisy"], "it is in doubt"
+    assert [doubtful for *_, doubtful in drawn["roofline"]["keys"]] == [False, False, True]
 
 
 def _nights(values: Sequence[float | None]) -> list[Night]:

@@ -5,13 +5,55 @@ from __future__ import annotations
 
 import colorsys
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 # Colors of series that color-blind readers can distinguish, on white and on black (after Okabe & Ito, 2008).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#c98500", "#2f9fd8", "#8c6bb1", "#7f7f7f")
-SHAPES = ("circle", "square", "diamond", "triangle")
+Loop = tuple[tuple[float, float], ...]
+
+
+def _polygon(corners: int, turn: float = 0.0, inner: float = 1.0) -> Loop:
+    """Corners at a distance of 1, or every other one at `inner`; the first is at the top, or a part of a turn on."""
+    turns = (math.tau * (turn + i / corners) for i in range(corners))
+    return tuple(
+        (inner ** (i % 2) * math.sin(angle), inner ** (i % 2) * math.cos(angle)) for i, angle in enumerate(turns)
+    )
+
+
+_ARM = 0.35
+_OUTLINES = {
+    "circle": _polygon(32),
+    "square": _polygon(4, 1 / 8),
+    "diamond": _polygon(4),
+    "triangle": _polygon(3),
+    "inverted_triangle": _polygon(3, 1 / 2),
+    "hex": _polygon(6),
+    "star": _polygon(10, inner=0.4),
+    "plus": tuple(
+        (x * cos + y * sin, y * cos - x * sin)
+        for cos, sin in ((1, 0), (0, 1), (-1, 0), (0, -1))
+        for x, y in ((-_ARM, 1.0), (_ARM, 1.0), (_ARM, _ARM))
+    ),
+}
+_HOLE = tuple((0.3 * x, 0.3 * y) for x, y in reversed(_polygon(12)))
+# As Bokeh calls them: the closed lines of each, whose second one is a hole.
+SHAPES: Mapping[str, tuple[Loop, ...]] = {
+    **{name: (outline,) for name, outline in _OUTLINES.items()},
+    **{f"{name}_dot": (_OUTLINES[name], _HOLE) for name in ("circle", "square", "diamond", "triangle", "hex", "star")},
+}
+
+
+def shape(index: int) -> str:
+    """The shape of a series, whose color tells it from others with that shape."""
+    return [*SHAPES][index % len(SHAPES)]
+
+
+def outline(shape: str) -> str:
+    """The path of an SVG, 2 units wide around 0; without a shape it is a swatch's."""
+    loops = SHAPES[shape] if shape else (((-1.1, 0.7), (1.1, 0.7), (1.1, -0.7), (-1.1, -0.7)),)
+    return "".join(f"M{'L'.join(f'{x:.3g},{-y:.3g}' for x, y in loop)}Z" for loop in loops)
 
 
 def color(index: int) -> str:
@@ -42,7 +84,7 @@ class Mark:
     color: str
     shape: str = "circle"
     index: int = -1  # of the row that explains it
-    doubtful: bool = False  # drawn hollow
+    doubtful: bool = False  # drawn pale with a rim
     caption: str = ""  # shown next to it; the label shows where the mark is pointed at
 
 
@@ -52,7 +94,7 @@ class Key:
 
     label: str
     color: str
-    shape: str = "circle"
+    shape: str = ""  # empty: a swatch of the color
     doubtful: bool = False
     family: str | None = None  # whose color it explains
 

@@ -30,7 +30,7 @@ from roofreport.io import case_name
 from roofreport.io.reliability import IN_DOUBT
 from roofreport.io.result import State
 from roofreport.render import roofline
-from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
+from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, note, table, words
 from roofreport.stats.levels import Level
 from roofreport.stats.verdict import Estimate
@@ -125,7 +125,7 @@ def _curve_chart(passport: Passport, title: str, wanted: Callable[[str], bool]) 
     for place, memory in enumerate(passport.memory):
         curves = {name: rows for name, rows in memory.curves.items() if wanted(name) and len(rows) > 1}
         for name, rows in curves.items():
-            style = color(len(keys)), SHAPES[place % len(SHAPES)]
+            style = color(len(keys)), shape(place)
             keys.append(Key(f"{shortened(name, 40)}, {units.counted(memory.threads, 'thread')}", *style))
             marks += [Mark(row.size, row.rate, _row_label(row), *style, doubtful=bool(row.doubt)) for row in rows]
             known = [(row.size, row.rate) for row in rows if not row.doubt]
@@ -198,7 +198,7 @@ def _scaling_chart(scalings: Sequence[Scaling]) -> Chart | None:
     lines: list[Line] = []
     keys: list[Key] = []
     for one in scalings:
-        style = color(len(keys)), SHAPES[len(keys) % len(SHAPES)]
+        style = color(len(keys)), shape(len(keys))
         base = next(iter(one.rows.values())).rate
         points = [(threads, row.rate / base, row) for threads, row in one.rows.items()]
         for threads, times, row in points:

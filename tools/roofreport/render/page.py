@@ -20,7 +20,7 @@ from roofreport.compare.machine import Passport
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
 from roofreport.render import machine, roofline
-from roofreport.render.chart import Chart
+from roofreport.render.chart import Chart, outline
 from roofreport.render.formats import numeric_columns
 from roofreport.render.pictures import drawn, svg_of, themed
 
@@ -30,7 +30,6 @@ _BAR_WIDTH = 90
 _NONE = "-"
 _NOTHING = "'none'"  # of a policy
 _HEADERS = ("case", "time", "± sd", "FLOP/s", "bytes/s", "FLOP/byte", "roof", "share of its roof", "samples")
-_SIGNS = {"circle": "●", "square": "■", "diamond": "◆", "triangle": "▲"}
 
 
 def _hash(text: str) -> str:
@@ -127,7 +126,7 @@ def render(result: Result) -> str:
         title=chart.title,
         note=note,
         keys=chart.keys,
-        signs=_SIGNS,
+        outline=outline,
         picture=_picture(dataclasses.replace(chart, keys=())),  # the page has buttons for them
         headers=_HEADERS,
         rows=[_row(case) for case in cases],

@@ -14,17 +14,19 @@ from itertools import groupby
 from typing import Any, Literal
 
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.path import Path
 from matplotlib.ticker import LogLocator
 
 from roofreport import units
 from roofreport.io.profile import Part, Profile
 from roofreport.io.snapshot import Snapshot
-from roofreport.render.chart import Chart, Line, Range, clipped
+from roofreport.render.chart import SHAPES, Chart, Key, Line, Range, clipped
 from roofreport.render.memory import CATEGORIES, MemoryCurve, phase_at
 
 INK, FAINT, BACK = "#1c2430", "#dfe3e8", "#ffffff"
@@ -39,7 +41,10 @@ _PIXELS_PER_INCH = 100
 _POINT = 72 / _PIXELS_PER_INCH
 _CHARACTER = 6.3  # approximate width of a character, in pixels
 _MOST_DECADES = 16  # labeled on an axis
-_MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
+_MARKERS = {
+    shape: Path.make_compound_path(*(Path([*loop, loop[0]], closed=True) for loop in loops))
+    for shape, loops in SHAPES.items()
+}
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -154,7 +159,7 @@ def _draw(figure: Figure, axes: Axes, chart: Chart, number: int) -> dict[str, st
         axes.plot(mark.x, mark.y, gid=gid, zorder=3, **_marker(mark.shape, mark.color, mark.doubtful))
         if mark.caption:
             axes.annotate(mark.caption, (mark.x, mark.y), (8, -14), textcoords="offset pixels")
-    handles = [Line2D([], [], label=key.label, **_marker(key.shape, key.color, key.doubtful)) for key in chart.keys]
+    handles = [_sign(key) for key in chart.keys]
     if handles:
         longest = max(len(key.label) for key in chart.keys)
         columns = max(1, int(figure.bbox.width / figure.dpi * _PIXELS_PER_INCH / (_CHARACTER * longest + 60)))
@@ -167,8 +172,20 @@ def _draw(figure: Figure, axes: Axes, chart: Chart, number: int) -> dict[str, st
 
 
 def _marker(shape: str, color: str, doubtful: bool) -> dict[str, Any]:
-    edge = (INK, 0.55) if doubtful else (BACK, 1.0)
-    return {"marker": _MARKERS[shape], "ms": 10 * _POINT, "mfc": color, "mec": edge[0], "alpha": edge[1], "ls": ""}
+    edge, alpha = _edge(doubtful)
+    return {"marker": _MARKERS[shape], "ms": 12 * _POINT, "mfc": color, "mec": edge, "alpha": alpha, "ls": ""}
+
+
+def _edge(doubtful: bool) -> tuple[str, float]:
+    """The color of a rim, and how opaque all of it is."""
+    return (INK, 0.55) if doubtful else (BACK, 1.0)
+
+
+def _sign(key: Key) -> Artist:
+    if key.shape:
+        return Line2D([], [], label=key.label, **_marker(key.shape, key.color, key.doubtful))
+    edge, alpha = _edge(key.doubtful)
+    return Patch(label=key.label, facecolor=key.color, edgecolor=edge, alpha=alpha)
 
 
 def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from roofreport import units
 from roofreport.io.reliability import IN_DOUBT, doubts, half_width
-from roofreport.render.chart import SHAPES, Chart, Key, Line, Mark, around, color
+from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import Cell, Column, Table, figure, note, table, words
 from roofreport.stats.ranks import MOST_RANKS, Series
 
@@ -99,7 +99,7 @@ def scaling_chart(found: Sequence[Series], ranks: Sequence[int]) -> Chart:
     marks: list[Mark] = []
     keys: list[Key] = []
     for i, series in enumerate(found):
-        style = color(i), SHAPES[i % len(SHAPES)]
+        style = color(i), shape(i)
         predicted = []
         for row in _rows(series, ranks):
             is_predicted = row.interval is None

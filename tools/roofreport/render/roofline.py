@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofreport import units
 from roofreport.io import case_name
 from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State
-from roofreport.render.chart import LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, color, spanning
+from roofreport.render.chart import LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, color, shape, spanning
 from roofreport.text import shortened
 
 MEMORY_ROOFS = ("read", "copy", "update", "write")
@@ -24,6 +24,7 @@ _SHARES = {_MEMORY_SHARE: "bytes/s", "flop_util": "FLOP/s"}
 # In one picture.
 _MOST_SHEETS = 4
 _MOST_PEAKS = 16
+_GRAY = "#7f7f7f"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,15 @@ def family_colors(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def dtype_shapes(dtypes: Iterable[str]) -> dict[str, str]:
-    return {dtype: SHAPES[i % len(SHAPES)] for i, dtype in enumerate(dict.fromkeys(dtypes))}
+    """Each has its own, as long as there are others left."""
+    return {dtype: shape(min(i, len(SHAPES) - 1)) for i, dtype in enumerate(dict.fromkeys(dtypes))}
+
+
+def _dtype_keys(shapes: Mapping[str, str]) -> list[Key]:
+    named: dict[str, list[str]] = {}
+    for dtype, own in shapes.items():
+        named.setdefault(own, []).append(shortened(dtype, 40) or "no type")
+    return [Key("other types" if len(dtypes) > 1 else dtypes[0], _GRAY, own) for own, dtypes in named.items()]
 
 
 def is_plotted(case: Case) -> bool:
@@ -138,8 +147,10 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
     return lines
 
 
-def chart(result: Result, measured: Roofs | None = None) -> Chart:
-    """Marks carry the index of their case in result.merged(). `measured`: in place of all the roofs of the run."""
+def chart(result: Result, measured: Roofs | None = None, why: Callable[[Case], str] = doubt) -> Chart:
+    """Marks carry the index of their case in result.merged(). `measured`: in place of all the roofs of the run. `why`:
+    that case is in doubt.
+    """
     cases = list(result.merged().values())
     dtypes = {case.name: case_name.dtype(case.name, result.contract) for case in cases if is_plotted(case)}
     colors, shapes = family_colors(cases), dtype_shapes(dtypes.values())
@@ -152,10 +163,10 @@ def chart(result: Result, measured: Roofs | None = None) -> Chart:
         label = f"{case.name}\n{units.quantity(rate, 'FLOP/s')}, {units.digits(intensity)} FLOP/byte"
         if roof is not None:
             label += f", {100 * roof:.0f} % of its roof"
-        doubtful = doubt(case)
+        doubtful = why(case)
         label += f"\n{doubtful}" if doubtful else ""
-        shape = shapes[dtypes[case.name]]
-        marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index, bool(doubtful)))
+        looks = colors[case_name.family(case.name)], shapes[dtypes[case.name]]
+        marks.append(Mark(intensity, rate, label, *looks, index, bool(doubtful)))
     sheets = datasheet_roofs(result, cases) if measured is None else []
     measured = measured_roofs(result) if measured is None else measured
     ridges = [
@@ -171,9 +182,9 @@ def chart(result: Result, measured: Roofs | None = None) -> Chart:
     lines = [line for roofs in sheets for line in _lines(roofs, x, dashed=True)] + _lines(measured, x, dashed=False)
     drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
     keys = [Key(shortened(family, 40), color, family=family) for family, color in colors.items() if family in drawn]
-    keys += [Key(shortened(dtype, 40) or "no type", "#7f7f7f", shape) for dtype, shape in shapes.items()]
+    keys += _dtype_keys(shapes)
     if any(mark.doubtful for mark in marks):
-        keys.append(Key(IN_DOUBT, "#7f7f7f", doubtful=True))
+        keys.append(Key(f"pale with a rim: {IN_DOUBT}", _GRAY, doubtful=True))
     return Chart(
         title=f"Roofline of {shortened(result.context.get('device', result.host), 60)}",
         x_label="arithmetic intensity (FLOP/byte)",

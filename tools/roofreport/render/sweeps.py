@@ -12,7 +12,7 @@ from roofreport import units
 from roofreport.compare.axes import ServingCurve, ServingPoint
 from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case
-from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, around, color
+from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import Cell, Column, Table, figure, named_like, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
@@ -73,22 +73,22 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
         marks: list[Mark] = []
         keys: list[Key] = []
         for i, series in enumerate(members):
-            color, shape = COLORS[i % len(COLORS)], SHAPES[i % len(SHAPES)]
+            style = color(i), shape(i)
             first, last = series.sizes[0], series.sizes[-1]
             fit = series.fit
             if fit is not None:
-                lines.append(Line(tuple((x, fit.seconds(x)) for x in (first, last)), color=color))
+                lines.append(Line(tuple((x, fit.seconds(x)) for x in (first, last)), color=style[0]))
             if series.expected is not None:
                 end = series.seconds[-1]
                 start = growth.power(math.log(end) + series.expected * math.log(first / last))
-                lines.append(Line(((first, start), (last, end)), dashed=True, color=color))
+                lines.append(Line(((first, start), (last, end)), dashed=True, color=style[0]))
             for x, case in zip(series.sizes, series.cases, strict=True):
                 why = doubt(case)
                 label = f"{axis}={x:g}: {units.time(case.seconds)}{', ' if why else ''}{why}"
-                marks.append(Mark(x, case.seconds, label, color, shape, doubtful=bool(why)))
+                marks.append(Mark(x, case.seconds, label, *style, doubtful=bool(why)))
             exponent = f"{axis}^{fit.exponent:.2f}" if fit else f"no fit of {axis}"
             expected = "" if series.expected is None else f", expected {series.expected:g}"
-            keys.append(Key(f"{shortened(series.rest, 60)}: {exponent}{expected}", color, shape))
+            keys.append(Key(f"{shortened(series.rest, 60)}: {exponent}{expected}", *style))
         drawn.append(
             around(
                 marks,
@@ -159,7 +159,7 @@ def serving_chart(curves: Sequence[ServingCurve]) -> Chart:
     marks: list[Mark] = []
     keys: list[Key] = []
     for i, curve in enumerate(curves):
-        style = color(i), SHAPES[i % len(SHAPES)]
+        style = color(i), shape(i)
         for point in curve.points:
             caption = _caption(point, _is_knee(curve, point))
             doubtful = bool(point.doubt)

@@ -32,11 +32,12 @@ from roofreport.io import case_name
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline
-from roofreport.render.chart import LEAST, MOST, SHAPES, Mark
+from roofreport.render.chart import LEAST, MOST, SHAPES, Mark, outline
 from roofreport.site.nights import Histories, Night, first_runs
 from roofreport.text import printable, shortened
 
 _LONGEST_WORD = 300
+_SHAPES = ["", *SHAPES]  # the empty one is that of a swatch
 
 
 def words(text: str, limit: int = _LONGEST_WORD) -> str:
@@ -120,7 +121,7 @@ class Catalog:
     def data(self) -> dict[str, Any]:
         chosen = dict.fromkeys(series.metric for series in self.series)
         return {
-            "shapes": SHAPES,
+            "shapes": [[shape, outline(shape)] for shape in _SHAPES],
             "machines": [[token(one.id), words(one.label), facts(one.facts)] for one in self._machines],
             "toolchains": [[token(one.id), words(one.label), facts(one.facts)] for one in self._toolchains],
             "metrics": self._metrics([*chosen, *self._counters]),
@@ -502,17 +503,18 @@ def _case(series: Series, night: Night, sampled: Mapping[str, Sampling]) -> Case
     )
 
 
-def _mark(mark: Mark, case: Case, catalog: Catalog, colors: Sequence[str]) -> list[Any]:
-    """The case, FLOP/byte, FLOP/s, the share of its roof, and the style of the mark."""
+def _mark(mark: Mark, case: Case, doubt: str, catalog: Catalog, colors: Sequence[str]) -> list[Any]:
+    """The case, FLOP/byte, FLOP/s, the share of its roof, the style of the mark, and why it is in doubt."""
     share = number(case.counters.get("roof"), 3)
-    looks = colors.index(mark.color), SHAPES.index(mark.shape)
-    return [catalog.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
+    looks = colors.index(mark.color), _SHAPES.index(mark.shape)
+    return [catalog.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks, words(doubt, 100)]
 
 
 def _roofline(run: Run, timed: Sequence[Entry], catalog: Catalog, sampled: Samplings) -> dict[str, Any]:
     context = {"device": run.machine.label, **run.context}
     cases = tuple(_case(one.series, one.night, sampled.get(one.series.case, {})) for one in timed)
-    chart = roofline.chart(Result(Path(words(run.name)), context, cases))
+    doubts = {one.series.case: one.night.reading.doubt for one in timed}
+    chart = roofline.chart(Result(Path(words(run.name)), context, cases), why=lambda case: doubts[case.name])
     colors = sorted({key.color for key in chart.keys} | {mark.color for mark in chart.marks})
     return {
         "colors": colors,
@@ -522,8 +524,12 @@ def _roofline(run: Run, timed: Sequence[Entry], catalog: Catalog, sampled: Sampl
             [line.label, line.dashed, line.below, *(number(one, 4) for point in line.points for one in point)]
             for line in chart.lines
         ],
-        "marks": [_mark(mark, cases[mark.index], catalog, colors) for mark in chart.marks],
-        "keys": [[key.label, colors.index(key.color), SHAPES.index(key.shape)] for key in chart.keys],
+        "marks": [
+            _mark(mark, case, doubts[case.name], catalog, colors)
+            for mark in chart.marks
+            for case in [cases[mark.index]]
+        ],
+        "keys": [[key.label, colors.index(key.color), _SHAPES.index(key.shape), key.doubtful] for key in chart.keys],
     }
 
 

@@ -12,6 +12,15 @@ const dom = (() => {
     element.append(...children.filter((child) => child !== null && child !== undefined));
     return element;
   };
+  /** The sign of a legend: what `path` encloses, two units wide. */
+  const sign = (path, color, doubtful) => {
+    const [outer, inner] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+    for (const [name, value] of [["viewBox", "-1.3 -1.3 2.6 2.6"], ["class", doubtful ? "sign doubtful" : "sign"],
+      ["fill", color], ["aria-hidden", "true"]]) outer.setAttribute(name, value);
+    inner.setAttribute("d", path);
+    outer.append(inner);
+    return outer;
+  };
   const find = (id) => document.getElementById(id);
   const fill = (id, ...children) => { find(id).replaceChildren(...children); };
   const options = (select, rows, chosen) => {
@@ -36,5 +45,5 @@ const dom = (() => {
   };
   phone.addEventListener("change", fold);
   fold();
-  return { make, find, fill, options, name, facts, say, ready };
+  return { make, sign, find, fill, options, name, facts, say, ready };
 })();

@@ -7,8 +7,8 @@
   const [chooser, family] = ["night", "family"].map(dom.find);
   const rate = (value) => units.shown(value, "FLOP/s");
 
-  const cases = ({ roofline }) => roofline.marks.map(([place, x, y, roof, color, shape]) => ({
-    x, y, color: roofline.colors[color], shape: catalog.shapes[shape], name: catalog.cases[place], family: catalog.families[place], rate: rate(y),
+  const cases = ({ roofline }) => roofline.marks.map(([place, x, y, roof, color, shape, doubt]) => ({
+    x, y, doubt, color: roofline.colors[color], shape: catalog.shapes[shape][0], name: catalog.cases[place], family: catalog.families[place], rate: rate(y),
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
   const HEIGHT = 460, FRAME = { left: 112, right: 12, top: 8, bottom: 62 };  // pixels; the axes fit into the borders
@@ -53,18 +53,16 @@
     }
     labels(plot, roofline, colors);
     const marks = plot.scatter({ field: "x" }, { field: "y" }, {
-      source: charts.source(rows, "x", "y", "name", "rate", "roof", "color", "shape"), size: 10,
-      marker: { field: "shape" }, fill_color: { field: "color" }, line_color: colors.back });
-    charts.hover(plot, [marks], [["case", "@name"], ["rate", "@rate"], ["of its roof", "@roof"]]);
+      source: charts.source(rows.map((row) => ({ ...row, said: row.doubt || "no", ...row.doubt ? { rim: colors.ink, alpha: 0.55 }
+        : { rim: colors.back, alpha: 1 } })), "x", "y", "name", "rate", "roof", "color", "shape", "said", "rim", "alpha"),
+      size: 10, marker: { field: "shape" }, fill_color: { field: "color" }, line_color: { field: "rim" },
+      fill_alpha: { field: "alpha" }, line_alpha: { field: "alpha" } });
+    charts.hover(plot, [marks], [["case", "@name"], ["rate", "@rate"], ["of its roof", "@roof"], ["in doubt", "@said"]]);
     return plot;
   };
 
-  const SIGNS = { circle: "●", square: "■", diamond: "◆", triangle: "▲" };
-  const keys = ({ roofline }) => roofline.keys.map(([label, color, shape]) => {
-    const sign = dom.make("span", { "aria-hidden": "true" }, SIGNS[catalog.shapes[shape]]);
-    sign.style.color = roofline.colors[color];
-    return dom.make("li", {}, sign, ` ${label}`);
-  });
+  const keys = ({ roofline }) => roofline.keys.map(([label, color, shape, doubtful]) =>
+    dom.make("li", {}, dom.sign(catalog.shapes[shape][1], roofline.colors[color], doubtful), ` ${label}`));
 
   const list = (night, rows) => {
     const cell = (text, value, label) => dom.make("td", { "data-value": value ?? "", "data-label": label }, text);
@@ -74,7 +72,7 @@
       const name = series ? [dom.make("a", { href: link.to("case", { series: series.id, night: night.id }) }, ...words)] : words;
       return dom.make("tr", {}, dom.make("td", { "data-value": row.name, class: "name" }, ...name),
         cell(row.rate, row.y, "rate"), cell(units.shown(row.x, ""), row.x, "FLOP/byte"),
-        cell(row.roof, row.share, "of its roof"));
+        cell(row.roof, row.share, "of its roof"), cell(row.doubt, row.doubt, "in doubt"));
     }));
   };
 
