@@ -265,7 +265,7 @@ def test_pictures_and_a_page(tmp_path: Path, report: Report) -> None:
     svg, html = ((tmp_path / f"a.{kind}").read_text() for kind in ("svg", "html"))
     assert "level 2: 100 GB/s" in svg and "Roofline of Planted CPU" in svg
     assert all(f"<h2>{part}" in html for part in PARTS)
-    assert html.count("<svg") == 4, "roofline, bandwidth, latency, threads"
+    assert html.count('<svg class="chart wide"') == 4, "roofline, bandwidth, latency, threads"
     assert "<script" not in html and "script-src &#39;none&#39;" in html
 
 

@@ -72,8 +72,7 @@ class Line:
     label: str = ""
     dashed: bool = False
     color: str = ""  # empty: that of text
-    slanted: bool = False  # the label runs along the line
-    below: bool = False  # the label lies under the line
+    below: bool = False  # the label lies under the line, where there is room
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from roofreport.io.result import Case, Result, State
 from roofreport.render import machine, roofline
 from roofreport.render.chart import Chart, outline
 from roofreport.render.formats import numeric_columns
-from roofreport.render.pictures import drawn, svg_of, themed
+from roofreport.render.pictures import HEIGHT, PHONE, WIDTH, drawn, svg_of, themed
 
 _FOLDER = Path(__file__).parent
 _MILLISECOND = 1e-3
@@ -66,12 +66,17 @@ def _row(case: Case) -> _CaseRow:
 
 
 def _picture(chart: Chart) -> Markup:
-    """The chart without inline styles, which the policy forbids; its marks point to rows of the table."""
-    element = themed(svg_of(*drawn([chart])))
+    """The chart for a wide page and for a narrow one, each of which hides the other's; the page has its legend."""
+    return _svg(chart, "wide", (WIDTH, HEIGHT)) + _svg(chart, "narrow", PHONE)
+
+
+def _svg(chart: Chart, name: str, size: tuple[int, int]) -> Markup:
+    """Without inline styles, which the policy forbids; marks point to rows of the table."""
+    element = themed(svg_of(*drawn([dataclasses.replace(chart, keys=())], size)))
     element = re.sub(r'<style type="text/css">.*?</style>', "", element)
     element = re.sub(r' style="([^"]*)"', lambda match: _attributes(match[1]), element)
     element = re.sub(r'<g id="mark-(\d+)">', r'<g id="mark-\1" class="mark" data-row="\1" tabindex="0">', element)
-    label = f'<svg class="chart" role="img" aria-label="{escape(chart.title)}" '
+    label = f'<svg class="chart {name}" role="img" aria-label="{escape(chart.title)}" '
     return Markup(label + re.sub(r' (?:width|height)="[\d.]+pt"', "", element.removeprefix("<svg "), count=2))
 
 
@@ -82,16 +87,18 @@ def _attributes(style: str) -> str:
 
 
 def _facts(result: Result) -> list[tuple[str, str]]:
-    roofs = roofline.measured_roofs(result)
+    found = []
+    for roofs in (roofline.measured_roofs(result), *roofline.datasheet_roofs(result, [*result.merged().values()])):
+        for rates, unit in ((roofs.memory, "B/s"), (roofs.compute, "FLOP/s")):
+            found += [(f"{roofs.title} roof, {name}", units.quantity(rate, unit)) for name, rate in rates.items()]
     return [
-        *((f"measured roof, {name}", units.quantity(rate, "B/s")) for name, rate in roofs.memory.items()),
-        *((f"measured roof, {name}", units.quantity(rate, "FLOP/s")) for name, rate in roofs.compute.items()),
+        *found,
         *((key, value) for key, value in result.context.items() if not key.startswith("roof_")),
     ]
 
 
 def _page(template: str, result: Result, script: str = "", **content: Any) -> str:
-    style = (_FOLDER / "page.css").read_text()
+    style = "".join((_FOLDER / name).read_text() for name in ("page.css", "cards.css"))
     made = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -105,6 +112,7 @@ def _page(template: str, result: Result, script: str = "", **content: Any) -> st
         " base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
+        outline=outline,
         version=result.context.get("roofbench_version", ""),
         torch=result.context.get("torch_version", "unknown"),
         **content,
@@ -126,8 +134,7 @@ def render(result: Result) -> str:
         title=chart.title,
         note=note,
         keys=chart.keys,
-        outline=outline,
-        picture=_picture(dataclasses.replace(chart, keys=())),  # the page has buttons for them
+        picture=_picture(chart),
         headers=_HEADERS,
         rows=[_row(case) for case in cases],
         bar=_BAR_WIDTH,
@@ -140,7 +147,7 @@ def render_passport(passport: Passport) -> str:
         "machine.html",
         passport.results[0],
         title=machine.title(passport),
-        parts=[(part, [_picture(chart) for chart in part.charts]) for part in machine.parts(passport)],
+        parts=[(part, [(chart.keys, _picture(chart)) for chart in part.charts]) for part in machine.parts(passport)],
         numeric=numeric_columns,
         facts=machine.facts(passport),
     )

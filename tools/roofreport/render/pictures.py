@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from itertools import groupby
+from textwrap import fill
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -21,16 +23,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.path import Path
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import AutoLocator, LogLocator
 
 from roofreport import units
 from roofreport.io.profile import Part, Profile
 from roofreport.io.snapshot import Snapshot
 from roofreport.render.chart import SHAPES, Chart, Key, Line, Range, clipped
+from roofreport.render.labels import LETTER, Floats, Labels, is_flat
 from roofreport.render.memory import CATEGORIES, MemoryCurve, phase_at
 
 INK, FAINT, BACK = "#1c2430", "#dfe3e8", "#ffffff"
 WIDTH, HEIGHT = 960, 560  # pixels of a single chart
+PHONE = 380, 420  # of one on a small screen
 _THEME = f"""<style>
 svg {{ --ink: {INK}; --faint: {FAINT}; --back: {BACK}; }}
 @media (prefers-color-scheme: dark) {{ svg {{ --ink: #e6e9ee; --faint: #2c333d; --back: #14181e; }} }}
@@ -39,8 +43,9 @@ svg {{ --ink: {INK}; --faint: {FAINT}; --back: {BACK}; }}
 _SMALLER = (0.62, 0.72)  # of several charts in one picture
 _PIXELS_PER_INCH = 100
 _POINT = 72 / _PIXELS_PER_INCH
-_CHARACTER = 6.3  # approximate width of a character, in pixels
+_LABEL = "label"  # the gid of text that lines may pass under
 _MOST_DECADES = 16  # labeled on an axis
+_WIDEST_TICK = 60  # pixels
 _MARKERS = {
     shape: Path.make_compound_path(*(Path([*loop, loop[0]], closed=True) for loop in loops))
     for shape, loops in SHAPES.items()
@@ -50,7 +55,6 @@ _SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
     "font.size": 12 * _POINT,
     "svg.fonttype": "none",
-    "svg.hashsalt": "roofreport",
     "text.parse_math": False,
     "text.color": INK,
     "axes.edgecolor": FAINT,
@@ -79,14 +83,17 @@ def _styled() -> Iterator[None]:
 def svg_of(figure: Figure, titles: Mapping[str, str]) -> str:
     """The figure as an <svg> element. `titles`: the text that an artist shows under the pointer, by its gid."""
     out = io.StringIO()
-    with _styled():
+    # Pictures of a page of which it hides some are not to share what they refer to.
+    with _styled(), rc_context({"svg.hashsalt": str(figure.get_size_inches())}):
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
 
     def titled(match: re.Match[str]) -> str:
         title = titles.get(match[1])
         return match[0] if title is None else f"{match[0]}<title>{escape(title)}</title>"
 
-    text = out.getvalue()
+    # Text has a rim in the color of the page.
+    rim = f'<g paint-order="stroke" stroke="{BACK}" stroke-width="{4 * _POINT:.3g}" stroke-linejoin="round">'
+    text = out.getvalue().replace(f'<g id="{_LABEL}">', rim)
     return _NOT_IN_XML.sub(
         "\N{REPLACEMENT CHARACTER}", re.sub(r'<g id="([\w-]+)">', titled, text[text.index("<svg") :])
     )
@@ -106,33 +113,27 @@ def svg_file(element: str) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{element[:end]}\n{_THEME}{element[end:]}'
 
 
-def _label_line(
-    axes: Axes, line: Line, points: Sequence[tuple[float, float]], taken: list[tuple[float, float, float]]
-) -> None:
-    """Along a slanted line near its start; else above its right end, where no other label is."""
-    (x0, y0), (x1, y1) = axes.transData.transform([points[0], points[-1]])
-    back = {"facecolor": BACK, "edgecolor": "none", "alpha": 0.8, "pad": 0}
-    style: dict[str, Any] = {"textcoords": "offset pixels", "bbox": back, "rotation_mode": "anchor"}
-    if line.slanted:
-        angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
-        place = axes.transData.inverted().transform((x0 + 0.06 * (x1 - x0), y0 + 0.06 * (y1 - y0)))
-        offset = (0, -15) if line.below else (0, 6)
-        axes.annotate(line.label, (place[0], place[1]), offset, rotation=angle, **style)
-        return
-    width = _CHARACTER * len(line.label)
-    x, y = x1 - 6.0, y1 + 5.0
-    while any(start < x and x - width < end and abs(y - at) < 13 for start, end, at in taken):
-        x -= width / 4
-        if x - width < x0 and x - width < axes.bbox.x0:
-            x, y = x1 - 6.0, y - 17
-    taken.append((x - width, x, y))
-    axes.annotate(line.label, points[-1], (x - x1, y - y1), ha="right", **style)
+def _label_lines(axes: Axes, lines: Sequence[tuple[Line, Floats]], marks: Sequence[tuple[float, float]]) -> None:
+    """`lines`: with their points."""
+    in_pixels = axes.transData
+    drawn = [(line, in_pixels.transform(points)) for line, points in lines]
+    labels = Labels(
+        axes.bbox.get_points(), [points for _, points in drawn], in_pixels.transform(marks or np.empty((0, 2)))
+    )
+    for line, points in sorted(drawn, key=lambda one: not is_flat(one[1])):  # flat ones have fewer places
+        spot = labels.place(line.label, points, line.below) if line.label else None
+        if spot is not None:
+            x, y = in_pixels.inverted().transform(spot[:2])
+            style: dict[str, Any] = {"rotation": math.degrees(spot.angle), "rotation_mode": "anchor", "gid": _LABEL}
+            axes.text(x, y, line.label, va="center", zorder=2.5, **style).set_in_layout(False)
 
 
-def _place_ticks(axis: Axis, scale: Range, text: Callable[[float], str]) -> None:
-    """At decades, or at round numbers between them where there are few."""
+def _place_ticks(axis: Axis, scale: Range, text: Callable[[float], str], most: int = _MOST_DECADES) -> None:
+    """At decades, or at round numbers between them where there are few, or at even steps."""
     parts = (1.0,) if scale.high >= 1000 * scale.low else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(subs=parts, numticks=_MOST_DECADES))
+    locator = LogLocator(subs=parts, numticks=most)
+    shown = [place for place in locator.tick_values(scale.low, scale.high) if scale.low <= place <= scale.high]
+    axis.set_major_locator(locator if len(shown) > 1 else AutoLocator())
     axis.set_major_formatter(lambda value, _: text(value))
 
 
@@ -140,34 +141,33 @@ def _draw(figure: Figure, axes: Axes, chart: Chart, number: int) -> dict[str, st
     """The titles of its marks."""
     axes.set(xscale="log", yscale="log", xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    axes.set_title(chart.title, loc="left", fontweight="bold")
+    width = axes.bbox.width
+    axes.set_title(fill(chart.title, int(width / LETTER)), loc="left", fontweight="bold")
     axes.minorticks_off()
-    _place_ticks(axes.xaxis, chart.x, chart.x_tick)
+    _place_ticks(axes.xaxis, chart.x, chart.x_tick, int(width / _WIDEST_TICK))
     _place_ticks(axes.yaxis, chart.y, chart.y_tick)
     axes.grid(linewidth=_POINT)
-    labeled = []
+    lines = []
     for line in chart.lines:
         points = clipped(line, chart.x, chart.y) if len(line.points) == 2 else line.points
         if points:
             style = ("--", 1.5 * _POINT, 0.65) if line.dashed else ("-", 2 * _POINT, 1.0)
             axes.plot(*zip(*points, strict=True), color=line.color or INK, ls=style[0], lw=style[1], alpha=style[2])
-            labeled += [(line, points)] if line.label else []
+            lines.append((line, np.array(points)))
     titles = {}
     for place, mark in enumerate(chart.marks):
         gid = f"mark-{mark.index}" if mark.index >= 0 else f"mark-{number}-{place}"
         titles[gid] = mark.label
         axes.plot(mark.x, mark.y, gid=gid, zorder=3, **_marker(mark.shape, mark.color, mark.doubtful))
         if mark.caption:
-            axes.annotate(mark.caption, (mark.x, mark.y), (8, -14), textcoords="offset pixels")
+            axes.annotate(mark.caption, (mark.x, mark.y), (8, -14), textcoords="offset pixels", gid=_LABEL)
     handles = [_sign(key) for key in chart.keys]
     if handles:
         longest = max(len(key.label) for key in chart.keys)
-        columns = max(1, int(figure.bbox.width / figure.dpi * _PIXELS_PER_INCH / (_CHARACTER * longest + 60)))
+        columns = max(1, int(figure.bbox.width / figure.dpi * _PIXELS_PER_INCH / (LETTER * longest + 60)))
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=min(columns, len(handles)))
     figure.draw_without_rendering()
-    taken: list[tuple[float, float, float]] = []
-    for line, points in labeled:
-        _label_line(axes, line, points, taken)
+    _label_lines(axes, lines, [(mark.x, mark.y) for mark in chart.marks])
     return titles
 
 
@@ -188,11 +188,11 @@ def _sign(key: Key) -> Artist:
     return Patch(label=key.label, facecolor=key.color, edgecolor=edge, alpha=alpha)
 
 
-def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:
-    """One chart or two, one below the other, or more in two columns, and the titles of their marks."""
+def drawn(charts: Sequence[Chart], size: tuple[int, int] = (WIDTH, HEIGHT)) -> tuple[Figure, dict[str, str]]:
+    """One chart or two, one below the other, or more in two columns, and the titles of their marks. `size`: of one."""
     columns = 1 if len(charts) < 3 else 2
     rows = -(-len(charts) // columns)
-    width, height = (WIDTH, HEIGHT) if columns == 1 else (WIDTH * _SMALLER[0], HEIGHT * _SMALLER[1])
+    width, height = size if columns == 1 else (size[0] * _SMALLER[0], size[1] * _SMALLER[1])
     titles: dict[str, str] = {}
     with _styled():
         keys = max((len(chart.keys) for chart in charts), default=0)
@@ -241,7 +241,7 @@ def memory_timeline(snapshot: Snapshot, curve: MemoryCurve) -> str:
             begin, end, name = run[0].begin, run[-1].end, run[0].name
             titles[f"phase-{number}"] = f"{name}, step {run[0].step + 1}"
             axes.axvspan(begin, end, color=_BANDS[number % 2], gid=f"phase-{number}", zorder=0)
-            if len(name) * _CHARACTER < 1000 * (end - begin) / max(1, snapshot.events):
+            if len(name) * LETTER < 1000 * (end - begin) / max(1, snapshot.events):
                 axes.annotate(name, (begin, curve.peak), (3, 4), textcoords="offset pixels")
         if curve.layers:
             layers = [[layer[index] for index in columns] for layer in curve.layers]
@@ -296,7 +296,7 @@ def flame_graph(profile: Profile) -> str:
             titles[gid] = f"{part.path or 'step'}: {units.time(part.total)}, {share}"
             color = _FLAME_COLORS[sum(map(ord, name)) % len(_FLAME_COLORS)]
             axes.add_patch(Rectangle((left, top), max(width - 0.5, 0.1), _ROW - 1, color=color, gid=gid))
-            room = int((width - 6) / _CHARACTER)
+            room = int((width - 6) / LETTER)
             shown = name if len(name) <= room else f"{name[: room - 1]}…" if room > 3 else ""
             if shown:
                 axes.text(left + 3, top + 15, shown)

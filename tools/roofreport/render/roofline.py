@@ -136,13 +136,16 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
             continue
         label = f"{roofs.title}: {name} {units.quantity(rate, 'B/s', digits)}"
         below = len(drawn) > 1 and rate == min(roofs.memory[one] for one in drawn)
-        lines.append(Line(((x.low, rate * x.low), (end, rate * end)), label, dashed, slanted=True, below=below))
+        lines.append(Line(((x.low, rate * x.low), (end, rate * end)), label, dashed, below=below))
     fastest = max((roofs.memory[name] for name in drawn), default=0.0)
-    for precision, rate in sorted(roofs.compute.items(), key=lambda item: -item[1]):
+    equal: dict[float, list[str]] = {}
+    for precision, rate in roofs.compute.items():
+        equal.setdefault(float(f"{rate:.{digits}g}"), []).append(precision)
+    for rate, precisions in sorted(equal.items(), reverse=True):
         start = max(x.low, rate / fastest) if fastest else x.low
         if start >= x.high:
             continue
-        label = f"{roofs.title}: {shortened(precision, 40)} {units.quantity(rate, 'FLOP/s', digits)}"
+        label = f"{roofs.title}: {shortened(', '.join(precisions), 40)} {units.quantity(rate, 'FLOP/s', digits)}"
         lines.append(Line(((start, rate), (x.high, rate)), label, dashed))
     return lines
 

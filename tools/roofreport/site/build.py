@@ -133,7 +133,7 @@ def write_pages(folder: Path, facts: Mapping[str, Any]) -> None:
         page = made.get_template(f"{name}.html").render(page=name, scripts=scripts, policy=_POLICY, **facts)
         (folder / f"{name}.html").write_text(page, encoding="utf-8", errors="backslashreplace")
     (folder / "assets").mkdir(exist_ok=True)
-    for asset in (_HERE / "assets").iterdir():
+    for asset in (_HERE.parent / "render/cards.css", *(_HERE / "assets").iterdir()):
         copy(asset, folder / "assets" / asset.name)
 
 

@@ -12,30 +12,48 @@
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
   const HEIGHT = 460, FRAME = { left: 112, right: 12, top: 8, bottom: 62 };  // pixels; the axes fit into the borders
-  const LETTER = 6.5, LINE = 12, STEP = 3;  // pixels of a label, and between the places that it may have
-  /** Of the roofs, beside their lines: where each is inside the chart and clear of those before. The list has all. */
-  const labels = (plot, { lines, x: across, y: up }, colors) => {
+  const LETTER = 6.5, LINE = 12, MARK = 5;  // pixels of a label, and of half a mark
+  // Between the places that a label may have, and as much worse as the other side of its line is.
+  const STEP = 3, OTHER_SIDE = 40;
+  const apart = ([x, y], [from, to]) => {
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    const part = Math.min(Math.max(((x - from[0]) * dx + (y - from[1]) * dy) / (dx * dx + dy * dy || 1), 0), 1);
+    return Math.hypot(x - from[0] - part * dx, y - from[1] - part * dy);
+  };
+  /** Of the roofs, beside their lines: where each is inside the chart, clear of those before, and of as much else as
+      possible; as labels.py places them. The list has all. */
+  const labels = (plot, { lines, x: across, y: up }, rows, colors) => {
     const size = [Math.max(dom.find("chart").clientWidth - FRAME.left - FRAME.right, 1), HEIGHT - FRAME.top - FRAME.bottom];
     const log = (range, value) => Math.log(value / range[0]) / Math.log(range[1] / range[0]);
-    const taken = [];
-    for (const [text, , below, x, y, end, top] of lines) {
-      const from = [log(across, x) * size[0], log(up, y) * size[1]], to = [log(across, end) * size[0], log(up, top) * size[1]];
-      const total = Math.hypot(to[0] - from[0], to[1] - from[1]), flat = y === top, length = LETTER * text.length;
-      const [cos, sin] = [0, 1].map((i) => (to[i] - from[i]) / total), side = (below ? -LINE : LINE) / 2 + (below ? -3 : 3);
-      const at = (along, beside) => [from[0] + along * cos - beside * sin, from[1] + along * sin + beside * cos];
-      const letters = (start) => Array.from({ length: text.length + 1 }, (_, i) => at(start + i * LETTER, side));
+    const pixel = (x, y) => [log(across, x) * size[0], log(up, y) * size[1]];
+    const segments = lines.map(([, , , x, y, end, top]) => [pixel(x, y), pixel(end, top)]);
+    const marks = rows.map(({ x, y }) => pixel(x, y)), taken = [];
+    const isFlat = (place) => segments[place][0][1] === segments[place][1][1];
+    for (const place of [...lines.keys()].sort((i, j) => isFlat(j) - isFlat(i))) {  // flat ones have fewer places
+      const [text, , below] = lines[place], [from, to] = segments[place], length = LETTER * text.length, flat = isFlat(place);
+      const total = Math.hypot(to[0] - from[0], to[1] - from[1]), [cos, sin] = [0, 1].map((i) => (to[i] - from[i]) / total);
+      const letters = (start, side) => Array.from({ length: text.length + 1 }, (_, i) => start + i * LETTER)
+        .map((along) => [from[0] + along * cos - side * sin, from[1] + along * sin + side * cos]);
       const fits = (points) => points.every((point) => point.every((value, i) => value > LINE / 2 && value < size[i] - LINE / 2)
         && taken.every((other) => Math.hypot(point[0] - other[0], point[1] - other[1]) > LINE));
+      const crossed = (points) => points.filter((point) => segments.some((one) => apart(point, one) < LINE / 2)
+        || marks.some((one) => Math.hypot(point[0] - one[0], point[1] - one[1]) < LINE / 2 + MARK)).length;
       // A flat one ends at the end of its line, and may begin before it; along a slope it would cross what ends that.
       const room = total - length + (flat ? from[0] : 0);
-      const starts = Array.from({ length: Math.max(Math.floor(room / STEP), 0) }, (_, i) => (i + 0.5) * STEP)
-        .map((one) => flat ? total - length - one : one);
-      const start = starts.find((one) => fits(letters(one)));
-      if (start === undefined) continue;
-      taken.push(...letters(start));
-      const place = at(start, side).map((value, i) => [across, up][i][0] * ([across, up][i][1] / [across, up][i][0]) ** (value / size[i]));
-      charts.label(plot, { x: place[0], y: place[1], text, angle: Math.atan2(sin, cos), text_baseline: "middle",
-        text_color: colors.dim, text_font_size: "11px" });
+      const steps = Array.from({ length: Math.max(Math.floor(room / STEP), 0) }, (_, i) => (i + 0.5) * STEP);
+      const places = steps.flatMap((step) => [-1, 1].map((side) => ({ step, side, rank: step + OTHER_SIDE * (side < 0 !== below) })));
+      let least = Infinity, best;
+      for (const { step, side } of places.sort((x, y) => x.rank - y.rank)) {
+        const points = letters(flat ? total - length - step : step, side * (LINE / 2 + 3));
+        const count = fits(points) ? crossed(points) : Infinity;
+        if (count < least) [least, best] = [count, points];
+        if (!least) break;
+      }
+      if (!best) continue;
+      taken.push(...best);
+      const [x, y] = best[0].map((value, i) => [across, up][i][0] * ([across, up][i][1] / [across, up][i][0]) ** (value / size[i]));
+      charts.label(plot, { x, y, text, angle: Math.atan2(sin, cos), text_baseline: "middle", text_color: colors.dim,
+        text_font_size: "11px", background_fill_color: colors.back });
     }
   };
 
@@ -51,12 +69,12 @@
       plot.line([ends[0], ends[2]], [ends[1], ends[3]], {
         line_color: colors.ink, line_width: dashed ? 1.2 : 2, line_dash: dashed ? "dashed" : "solid" });
     }
-    labels(plot, roofline, colors);
+    labels(plot, roofline, rows, colors);
     const marks = plot.scatter({ field: "x" }, { field: "y" }, {
       source: charts.source(rows.map((row) => ({ ...row, said: row.doubt || "no", ...row.doubt ? { rim: colors.ink, alpha: 0.55 }
         : { rim: colors.back, alpha: 1 } })), "x", "y", "name", "rate", "roof", "color", "shape", "said", "rim", "alpha"),
       size: 10, marker: { field: "shape" }, fill_color: { field: "color" }, line_color: { field: "rim" },
-      fill_alpha: { field: "alpha" }, line_alpha: { field: "alpha" } });
+      fill_alpha: { field: "alpha" }, line_alpha: { field: "alpha" }, level: "overlay" });
     charts.hover(plot, [marks], [["case", "@name"], ["rate", "@rate"], ["of its roof", "@roof"], ["in doubt", "@said"]]);
     return plot;
   };
