@@ -61,7 +61,7 @@
     const words = dom.name(name);
     const shown = series ? [dom.make("a", { href: link.to("case", { series: series.id, night: b.value }) }, ...words)] : words;
     return dom.make("tr", { "data-text": name.toLowerCase(), "data-group": group, "data-family": catalog.families[place],
-      "data-change": Number.isFinite(change) ? change : "" },
+      "data-change": group !== "doubtful" && Number.isFinite(change) ? change : "" },
       dom.make("td", { "data-value": name, class: "name" }, ...shown),
       cell(units.shown(before?.value, about.unit), before?.value, { "data-label": "A" }),
       cell(units.shown(after?.value, about.unit), after?.value, { "data-label": "B" }),
