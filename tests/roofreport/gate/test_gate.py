@@ -22,6 +22,9 @@ from roofreport.gate.second_run import stays
 from roofreport.gate.series_state import NOT_AT_ALL, Fence, SeriesState
 from roofreport.gate.verdicts import judge
 from roofreport.history.store import Store, open_store
+from roofreport.io.contract import TIME, packaged
+from roofreport.site import overview
+from roofreport.site.nights import by_night
 
 NIGHTS = 30
 
@@ -212,6 +215,29 @@ def test_the_gate_says_when_it_begins_to_judge(tmp_path: Path, report: Report) -
     assert "note: cases that are too young to be judged: new/n:1 (3 of 6 nights)" in _gate(report, store)
     _add(store, 6, gemv=1.2)
     assert _found(store)[GEMV] == "slower"
+
+
+def test_only_nights_with_a_figure_that_counts_make_a_series_older(tmp_path: Path, report: Report) -> None:
+    def of_night(night: int, chance: random.Random) -> list[dict[str, Any]]:
+        """One row is in doubt at first, one always; one is always skipped."""
+        noisy = {MATMUL: float(night < 5), GEMV: float(night < 4), COPY: 1.0}
+        rows = [builders.row(name, 9.0 + chance.random() / 99, noisy=noisy[name]) for name in noisy]
+        return [*rows, builders.error_row("huge/n:1", "skipped: too large")]
+
+    store = histories.add(tmp_path / "history.db", range(7), of_night)
+    out = _gate(report, store)
+    assert "note: too young to be judged: 3 of 6 nights; the gate begins to judge in 3 more nights" in out
+    assert f"note: cases that are too young to be judged: {MATMUL} (2 of 6 nights)" in out
+    with open_store(str(store)) as opened:
+        nights = {"time": by_night(opened.history("time"), opened.runs(), TIME)}
+        found = {finding.series: [finding] for finding in judge(opened)}
+        rows = overview.overview(nights, found, packaged()).rows
+    assert {row.case: (row.status.word, row.text.partition(";")[0]) for row in rows} == {
+        MATMUL: ("too young", "2 of 6 nights"),
+        GEMV: ("too young", "3 of 6 nights"),
+        COPY: ("ambiguous", "not judged: noisy"),
+        "huge/n:1": ("skipped", "too large"),
+    }
 
 
 def test_a_new_toolchain_begins_new_series(store: Path, report: Report) -> None:

@@ -119,6 +119,9 @@ class NightlyRuns:
         paces = np.column_stack([rates[:, series], memory_rates[:, series]])
         return History(self.numbers, logs[:, series], paces if self.metric.noisy else paces[:, :0], accepted)
 
+    def counting(self, series: int) -> NDArray[np.int64]:
+        return series_state.counting(series_state.by_nightly_run(self.history(series, 0))[0])
+
     @cached_property
     def _tables(self) -> tuple[Floats, Floats, Floats]:
         """[run, series]: the figure, the rate of the roof next to it, and that of the nearest roof that is memory."""
@@ -249,16 +252,13 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
 _MOST_NAMED = 5
 
 
-def _young(group: NightlyRuns) -> list[str]:
-    """The series of the newest nightly run that are younger than their machine and too young to be judged."""
-    last = group.count - 1
-    found = []
-    for place in group.judged:
-        series, nights = group.series[place], group.nights(place)
-        counting = [night for night, readings in nights.items() if any(counts(one, group.metric) for one in readings)]
-        count = len(counting)
-        if last in counting and count <= series_state.FEWEST_NIGHTS:
-            found.append(f"{series.case} ({count} of {series_state.FEWEST_NIGHTS + 1} nights)")
+def _young(group: NightlyRuns, nights: Mapping[int, NDArray[np.int64]], most: int) -> list[str]:
+    """The series that count tonight, and of whose `nights` fewer count than `most`."""
+    found = [
+        f"{group.series[place].case} ({len(own)} of {series_state.FEWEST_NIGHTS + 1} nights)"
+        for place, own in nights.items()
+        if group.count - 1 in own and len(own) < most
+    ]
     if not found:
         return []
     more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
@@ -266,16 +266,21 @@ def _young(group: NightlyRuns) -> list[str]:
 
 
 def began(store: Store, group: NightlyRuns) -> list[str]:
-    """Notes on series that are too young to be judged: their first nightly run, and the changes since the series
+    """Notes on series that are too young to be judged: their nights, and where all are, the changes since the series
     before.
     """
     first = group.runs[0]
-    if group.count > series_state.FEWEST_NIGHTS:
-        return _young(group)
-    said = series_state.too_young(group.count)
+    tonight = [place for place in group.judged if is_measured(group.of(place, group.count - 1))]
+    nights = {place: group.counting(place) for place in tonight}
+    most = max(map(len, nights.values()), default=0)
+    young = series_state.too_young(most)
+    younger = _young(group, nights, min(most, series_state.FEWEST_NIGHTS + 1))
+    if not young or not tonight:
+        return younger
+    said = f"too young to be judged: {young}"
     before = [run for run in store.runs() if run.started < first.started and run.environment != first.environment]
     if not before:
-        return [said]
+        return [said, *younger]
     same = [run for run in before if run.machine.id == first.machine.id]
     last = (same or before)[-1]
     changes = [
@@ -284,4 +289,4 @@ def began(store: Store, group: NightlyRuns) -> list[str]:
         for key in {**then, **now}
         if then.get(key) != now.get(key)
     ]
-    return [f"{said}; a new series began on {first.started:%Y-%m-%d}: {'; '.join(changes)}"]
+    return [f"{said}; a new series began on {first.started:%Y-%m-%d}: {'; '.join(changes)}", *younger]

@@ -38,16 +38,11 @@ class Fence:
     far: float
 
 
-def still_needed(nights: int) -> str:
-    """When a series with so few nights will be judged."""
-    needed = FEWEST_NIGHTS + 1
-    missing = needed - nights
-    return f"{nights} of {needed} nights; the gate begins to judge in {units.counted(missing, 'more night')}"
-
-
 def too_young(nights: int) -> str:
-    """Why a series with so few nights is not judged, and when it will be."""
-    return f"too young to be judged: {still_needed(nights)}"
+    """When a series with so many nights that count will be judged; empty for one that is."""
+    needed = FEWEST_NIGHTS + 1
+    missing = units.counted(needed - nights, "more night")
+    return "" if nights >= needed else f"{nights} of {needed} nights; the gate begins to judge in {missing}"
 
 
 def deviation(values: Floats) -> float:
@@ -266,6 +261,11 @@ def by_nightly_run(history: History) -> tuple[Floats, Follows]:
     return medians, follows
 
 
+def counting(medians: Floats) -> NDArray[np.int64]:
+    """The nightly runs with a figure that counts: a series is judged by them, and old enough if there are six."""
+    return np.flatnonzero(np.isfinite(medians))
+
+
 def _levels(values: Floats, numbers: NDArray[np.int64], practical: float) -> Levels:
     """Segments one after another: a better level becomes the accepted one, a worse one is an alarm while it lasts.
     `numbers`: of the values' nightly runs.
@@ -310,7 +310,7 @@ def state_of(history: History, metric: Metric) -> SeriesState | None:
     medians, follows = by_nightly_run(history)
     if not np.isfinite(medians[-1]):
         return None
-    measured = np.flatnonzero(np.isfinite(medians))
+    measured = counting(medians)
     first = int(np.searchsorted(measured, max(history.accepted, 0)))
     places = measured[first:][-LONGEST:]
     values = medians[places]

@@ -314,6 +314,8 @@ class Status:
 STEADY = Status("steady", "·", Group.STEADY, 12)
 # Its machine continues with another toolchain.
 ENDED = Status("ended", "■", Group.STEADY, 13)
+# Not even measured, and not missed.
+SKIPPED = Status("skipped", "⊘", Group.STEADY, 14)
 # The gate does not judge it yet.
 YOUNG = Status("too young", "…", Group.STEADY, 11)
 _KINDS: Mapping[str, Status] = {
@@ -346,10 +348,16 @@ def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = ST
     return min(ranked, key=lambda one: one[0].rank) if ranked else (quiet, None)
 
 
-def too_young(nights: Sequence[Night]) -> str:
-    """When the gate will judge a series that has the status YOUNG; empty for an older one."""
-    measured = sum(night.paced is not None for night in nights)
-    return "" if measured > series_state.FEWEST_NIGHTS else series_state.still_needed(measured)
+def _too_young(nights: Sequence[Night]) -> str:
+    return series_state.too_young(sum(night.paced is not None for night in nights))
+
+
+def unjudged(nights: Sequence[Night]) -> tuple[Status, str]:
+    """The status of a series on which the gate has no finding, and why it is not judged."""
+    if nights and nights[-1].reading.state is State.SKIPPED:
+        return SKIPPED, nights[-1].reading.reason
+    young = _too_young(nights)
+    return (YOUNG, young) if young else (STEADY, "")
 
 
 # Counters that compare a time with a datasheet; the name of the device comes first.
@@ -416,9 +424,10 @@ def _said_by_gate(
             {"word": what.word, "mark": what.mark, "group": what.group.value, "text": words(one.text, 600)}
             | {"since": milliseconds(since.started), "night": catalog.night(since)}
         )
-    young = too_young(nights)
-    if young:
-        rows.append({"word": YOUNG.word, "mark": YOUNG.mark, "group": YOUNG.group.value, "text": young, "since": None})
+    what, why = unjudged(nights)
+    if what is YOUNG or (what is SKIPPED and not rows):  # a finding says why it is skipped
+        text = words(why, 600)
+        rows.append({"word": what.word, "mark": what.mark, "group": what.group.value, "text": text, "since": None})
     return rows
 
 
@@ -480,7 +489,7 @@ def entries_of(histories: Histories, contract: Contract) -> Entries:
 def _widths(nights: Sequence[Night], metric: Metric) -> list[float | None]:
     """Those of the fences around the levels that the nights are at, at one pace of the machine."""
     widths: list[float | None] = [None] * len(nights)
-    if not too_young(nights):
+    if not _too_young(nights):
         for level in levels_of([night.paced for night in nights], nights, metric):
             for place in range(level.first, level.last + 1):
                 widths[place] = math.log(level.high / level.middle)

@@ -92,7 +92,7 @@ def by_night(
 
 def _levels(logs: series_state.Floats) -> dict[int, int]:
     """Each measured night to its level, by the change points that the gate looks for as well."""
-    known = np.flatnonzero(np.isfinite(logs))
+    known = series_state.counting(logs)
     starts = series_state.change_points(logs[known].tolist())
     levels = np.searchsorted(starts, np.arange(len(known)), side="right")
     return dict(zip(known.tolist(), levels.tolist(), strict=True))

@@ -155,8 +155,8 @@ def _row(
 ) -> SeriesRow:
     """`last`: of the newest night of its machine."""
     readings = [night.reading for night in nights]
-    young = data.too_young(nights)
-    found, finding = data.worst_status(findings, metric, data.YOUNG if young else data.STEADY)
+    quiet, why = data.unjudged(nights)
+    found, finding = data.worst_status(findings, metric, quiet)
     if last is not None and last.toolchain.id != series.toolchain.id:
         found, finding = data.ENDED, None
     now = readings[-1].value if readings else None
@@ -179,7 +179,7 @@ def _row(
         change_value=effect,
         since=f"{since.started:%Y-%m-%d}" if since else "",
         revision=words(since.revision, 40)[:12] if since else "",
-        text=words(finding.text) if finding else young if found is data.YOUNG else "",
+        text=words(finding.text if finding else why if found is quiet else ""),
         spark=sparkline([one.value for one in readings if not one.doubt]),
     )
 
