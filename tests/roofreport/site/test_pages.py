@@ -197,6 +197,11 @@ def test_the_page_of_a_case_is_complete(visit: sites.Visit, plain: sites.Site) -
     expect(page.locator("#findings")).to_contain_text(sites.WHY)
     page = visit.open(_case(visit, plain, sites.FAILED))
     expect(page.locator("#night-facts")).to_contain_text("failed: out of luck")
+    spans = """() => Bokeh.documents.flatMap(one => one.roots()).flatMap(root => root.center)
+      .filter(one => one.dimension === 'height').map(one => [one.location, one.level])"""
+    places = page.evaluate(spans)
+    night = 1e3 * (years.FIRST + timedelta(days=sites.NIGHTS - 1)).timestamp()
+    assert [level for place, level in places if place == night] == ["overlay", "underlay"], "alarm and choice"
 
 
 def _figures(site: sites.Site, case: str) -> list[float]:

@@ -67,9 +67,13 @@ const historyChart = (() => {
       charts.upright(plot, since, { line_color: colors.better, line_dash: "dotted", line_width: 2 });
     }
     for (const one of view.series.findings.filter(({ group }) => group === "worse")) {
-      charts.upright(plot, one.since, { line_color: colors.worse, line_width: 2 });
+      // At the dot of its night, which is at the first process.
+      const at = view.catalog.nights[one.night]?.started ?? one.since;
+      charts.upright(plot, at, { line_color: colors.worse, line_width: 2 });
     }
-    charts.upright(plot, view.nights[view.night].started, { line_color: colors.accent, line_alpha: 0.5, line_width: 5 });
+    // Under all else: the page opens on the newest night, which may be the one of an alarm.
+    charts.upright(plot, view.nights[view.night].started,
+      { level: "underlay", line_color: colors.accent, line_alpha: 0.35, line_width: 11 });
     return plot;
   };
   return { made };
