@@ -210,7 +210,8 @@ def test_a_run_of_a_few_cases_makes_no_others_vanish(store: Path, report: Report
 def test_the_gate_says_when_it_begins_to_judge(tmp_path: Path, report: Report) -> None:
     store = histories.add(tmp_path / "history.db", range(3), histories.rows())
     said = "too young to be judged: 3 of 6 nights; the gate begins to judge in 3 more nights"
-    assert f"note: {said}" in _gate(report, store)
+    assert f"note: {said}" in _gate(report, store, f"--markdown={tmp_path / 'gate.md'}")
+    assert (tmp_path / "gate.md").read_text().startswith("### Gate: nothing was judged\n")
     histories.add(store, range(3, 6), histories.rows(names=["new/n:1"]))
     assert "note: cases that are too young to be judged: new/n:1 (3 of 6 nights)" in _gate(report, store)
     _add(store, 6, gemv=1.2)
@@ -225,8 +226,11 @@ def test_only_nights_with_a_figure_that_counts_make_a_series_older(tmp_path: Pat
         return [*rows, builders.error_row("huge/n:1", "skipped: too large")]
 
     store = histories.add(tmp_path / "history.db", range(7), of_night)
-    out = _gate(report, store)
+    markdown = tmp_path / "gate.md"
+    out = _gate(report, store, f"--markdown={markdown}")
     assert "note: too young to be judged: 3 of 6 nights; the gate begins to judge in 3 more nights" in out
+    assert "note: none of 4 cases was judged: 2 too young, 1 in doubt, 1 not measured; measure in a quieter hour" in out
+    assert markdown.read_text().startswith("### Gate: nothing was judged\n")
     assert f"note: cases that are too young to be judged: {MATMUL} (2 of 6 nights)" in out
     with open_store(str(store)) as opened:
         nights = {"time": by_night(opened.history("time"), opened.runs(), TIME)}

@@ -55,7 +55,7 @@ def test_no_character_acts(name: str) -> None:
     run = Run(1, "", datetime(2026, 1, 1, tzinfo=timezone.utc), name, machine, toolchain, {}, name)
     series = Series(name, "time", machine, toolchain)
     finding = Finding(series, "slower", run, 1.0, 2.0, 1.0, run, name)
-    report = Report([finding], [finding], [name], [run], TIME, [name])
+    report = Report([finding], [finding], [name], [run], TIME, {}, [name])
     for text in (history.gate_text(report), history.gate_markdown([report]), history.gate_junit([report])):
         assert all(one.isprintable() or one in "\n\ufffe" for one in text)
     ElementTree.fromstring(history.gate_junit([report]))

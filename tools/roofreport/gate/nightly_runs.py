@@ -252,6 +252,18 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
 _MOST_NAMED = 5
 
 
+def unjudged(group: NightlyRuns) -> dict[str, str]:
+    """Why cases of the newest nightly run that no finding explains are not judged, by their names."""
+    found = {}
+    for place in group.judged:
+        tonight, case = group.of(place, group.count - 1), group.series[place].case
+        if tonight and not is_measured(tonight):
+            found[case] = "not measured"
+        elif tonight and series_state.too_young(len(group.counting(place))):
+            found[case] = "too young"
+    return found
+
+
 def _young(group: NightlyRuns, nights: Mapping[int, NDArray[np.int64]], most: int) -> list[str]:
     """The series that count tonight, and of whose `nights` fewer count than `most`."""
     found = [

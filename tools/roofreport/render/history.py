@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from xml.etree import ElementTree
@@ -17,6 +17,7 @@ from roofreport import units
 from roofreport.gate.verdicts import ALARMS, ORDER, Finding
 from roofreport.history.records import Reading, Run, Series
 from roofreport.io.contract import Metric
+from roofreport.io.reliability import IN_DOUBT
 from roofreport.io.result import Case, State
 from roofreport.render import formats
 from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, note, spanning, table, words
@@ -83,6 +84,7 @@ def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Tab
 
 SCHEMA = "roofbench-gate-1"
 _MOST_NAMED = 5  # of each of _MANY
+_UNJUDGED = {"ambiguous": IN_DOUBT, "new": "new"}  # findings that are no verdict
 
 
 @dataclass(frozen=True)
@@ -92,20 +94,31 @@ class Report:
     cases: Sequence[str]  # names of the judged cases
     runs: Sequence[Run]  # of the nightly run
     metric: Metric
+    unjudged: Mapping[str, str]  # why cases that no finding explains were not judged
     remarks: Sequence[str] = ()
 
     @property
-    def is_in_doubt(self) -> bool:
+    def _unjudged(self) -> Counter[str]:
+        """How many cases were not judged, by the reason."""
+        said = {finding.series.case: finding.kind for finding in self.found}
+        reasons = (_UNJUDGED.get(said[case], "") if case in said else self.unjudged.get(case) for case in self.cases)
+        return Counter(filter(None, reasons))
+
+    @property
+    def is_unjudged(self) -> bool:
         """No case was judged."""
-        doubtful = {finding.series.case for finding in self.found if finding.kind == "ambiguous"}
-        return bool(self.cases) and doubtful >= set(self.cases)
+        return bool(self.cases) and self._unjudged.total() == len(self.cases)
 
     @property
     def notes(self) -> list[str]:
-        if not self.is_in_doubt:
+        reasons = self._unjudged
+        if not self.is_unjudged or reasons.keys() <= {"new", "too young"}:  # a remark says when they will be
             return [*self.remarks]
-        none = f"none of {units.counted(len(self.cases), 'case')} was judged: all rows are in doubt"
-        return [*self.remarks, f"{none}; measure in a quieter hour, or with --wait_quiet=600"]
+        doubtful = reasons[IN_DOUBT]
+        why = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
+        why = "all rows are in doubt" if doubtful == len(self.cases) else why
+        way = "; measure in a quieter hour, or with --wait_quiet=600" if doubtful else ""
+        return [*self.remarks, f"none of {units.counted(len(self.cases), 'case')} was judged: {why}{way}"]
 
     @property
     def alarms(self) -> list[Finding]:
@@ -169,8 +182,8 @@ def gate_text(report: Report) -> str:
 
 def gate_markdown(reports: Sequence[Report]) -> str:
     worse = any(report.alarms for report in reports)
-    in_doubt = all(report.is_in_doubt for report in reports)
-    what = "something got worse" if worse else "nothing was judged" if in_doubt else "nothing got worse"
+    unjudged = all(report.is_unjudged for report in reports)
+    what = "something got worse" if worse else "nothing was judged" if unjudged else "nothing got worse"
     text = f"### Gate: {what}\n"
     for report in reports:
         found = gate_table(report)

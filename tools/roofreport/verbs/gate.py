@@ -147,7 +147,8 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
             notes.append(f"the site does not show what the second run said: {error}")
     cases = [group.series[place].case for place in group.judged if group.of(place, last)]
     notes += nightly_runs.began(store, group)
-    return Report(found, answer.dismissed, cases, group.tonight, metric, notes)
+    unjudged = nightly_runs.unjudged(group)
+    return Report(found, answer.dismissed, cases, group.tonight, metric, unjudged, notes)
 
 
 def _gate(args: argparse.Namespace) -> int:
