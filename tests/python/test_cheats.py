@@ -169,7 +169,7 @@ def test_other_shape() -> None:
 
 
 def test_fewer_results() -> None:
-    assert "1 results where the reference gives 2" in _judged(
+    assert "1 result where the reference gives 2" in _judged(
         lambda a, b: (a @ b,), reference=lambda a, b: (a @ b, a.sum())
     )
 

@@ -9,6 +9,7 @@ import builders
 import pytest
 from reports import Report
 from roofreport import units
+from roofreport.history.records import machine_of
 from roofreport.site import overview
 
 
@@ -47,3 +48,15 @@ def test_table_and_compare_spell_alike(metric: str, text: str, tmp_path: Path, r
 def test_sizes_of_memory_are_in_powers_of_two() -> None:
     shown = [units.size(value) for value in (0, 1, 1023, 1024, 48 * 1024, 2**30, 1.5 * 2**30, 2**80)]
     assert shown == ["0 B", "1 B", "1023 B", "1 KiB", "48 KiB", "1 GiB", "1.5 GiB", "1.05e+06 EiB"]
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "plural", "text"), [(0, "case", "s", "0 cases are"), (1, "process", "es", "1 process is")]
+)
+def test_one_thing_has_no_plural(number: int, noun: str, plural: str, text: str) -> None:
+    assert f"{units.counted(number, noun, plural)} {units.are(number)}" == text
+
+
+def test_a_machine_of_one_thread_is_called_so() -> None:
+    labels = [machine_of({"device": "CPU", "threads": threads}).label for threads in ("1", "2")]
+    assert labels == ["CPU, 1 thread", "CPU, 2 threads"]

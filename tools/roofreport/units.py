@@ -88,6 +88,11 @@ def counted(number: float, noun: str, plural: str = "s") -> str:
     return f"{digits(number)} {noun}{'' if number == 1 else plural}"
 
 
+def are(number: float) -> str:
+    """What goes on after "1 of 4 points"."""
+    return "is" if number == 1 else "are"
+
+
 def clock(seconds: float) -> str:
     """2:05, of 125 seconds."""
     whole = max(0, round(seconds))

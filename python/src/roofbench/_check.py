@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofbench import _core
+from roofbench import _core, _render
 from roofbench._arrays import (
     STORAGE,
     Array,
@@ -313,7 +313,7 @@ def wrong(
     widens what is allowed. `first` is the number of the first one among all outputs.
     """
     if len(results) != len(expected):
-        return f"{len(results)} results where the reference gives {len(expected)}"
+        return f"{_render.counted(len(results), 'result')} where the reference gives {len(expected)}"
     for index, (result, reference) in enumerate(zip(results, expected, strict=True)):
         if result.shape != reference.shape:
             return f"wrong {result.place}: shape {list(result.shape)} where the reference gives {list(reference.shape)}"

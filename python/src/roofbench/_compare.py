@@ -42,7 +42,7 @@ class Comparison:
         return {
             self.base.name: _core.human_time(found.base),
             f"{self.new.name} ": _core.human_time(found.new),
-            f"change within {self.pairs} pairs": _render.signed(found.effect),
+            f"change within {_render.counted(self.pairs, 'pair')}": _render.signed(found.effect),
             "95 % interval": found.interval(),
         }
 

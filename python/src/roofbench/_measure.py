@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from roofbench import _check, _core
+from roofbench import _check, _core, _render
 from roofbench._arrays import Array, array_of, fresh_values, is_module, is_tensor, same_bits, walk
 from roofbench._check import CallResults, LazyError, Value, Watch, results_of, shares, value_of
 from roofbench._machine import machine
@@ -472,7 +472,8 @@ class Subject:
         self._verify(measured.last_result, self._expected_now)
         self._compare_looks()
         if compiled:
-            raise CaseError(f"torch.compile compiled {compiled} more frames during the samples, which are void")
+            frames = _render.counted(compiled, "more frame")
+            raise CaseError(f"torch.compile compiled {frames} during the samples, which are void")
         if measured.impossible:
             raise CaseError(measured.impossible)
 

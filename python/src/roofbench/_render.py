@@ -19,6 +19,11 @@ def share(fraction: float | None) -> str:
     return _NOTHING if fraction is None else _core.human_share(fraction)
 
 
+def counted(number: float, noun: str) -> str:
+    """1 thread, 2 threads."""
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
+
+
 def signed(fraction: float) -> str:
     return f"{100 * fraction:+.1f} %"
 

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import roofbench
-from roofbench import _core, _family, _google_benchmark
+from roofbench import _core, _family, _google_benchmark, _render
 from roofbench._family import Planned, UsageError
 from roofbench._result import contract_with
 
@@ -360,7 +360,8 @@ def run(arguments: Sequence[str]) -> int:
         say(note)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # from here on, the run ends in order
     todo = Run(args, planned, facts, journal, lines)
-    todo.show(f"roofbench {facts['roofbench_version']}, {facts['device']}, {facts['threads']} threads")
+    threads = _render.counted(int(facts["threads"]), "thread")
+    todo.show(f"roofbench {facts['roofbench_version']}, {facts['device']}, {threads}")
     if pressure:
         say(pressure)
     todo.execute()

@@ -268,10 +268,10 @@ def test_the_source_of_the_noise_is_said(tmp_path: Path, report: Report) -> None
     sides = ("--base", *base, "--new", *new)
     assert "noise: that of another machine; several processes" in report("compare", *sides)
     out = report("compare", *sides, "--noise", *earlier, status=1)
-    assert "noise: of 1 of 1 cases from 30 processes of --noise" in out
+    assert "noise: of 1 of 1 case from 30 processes of --noise" in out
     store = f"--store={tmp_path / 'history.db'}"
     report("history", "add", *earlier, *base, store)
-    assert "noise: of 1 of 1 cases from its history" in report("compare", *sides, store, status=1)
+    assert "noise: of 1 of 1 case from its history" in report("compare", *sides, store, status=1)
     other = builders.write_json(tmp_path / "other.json", device="Other CPU")
     assert "--noise is of different hardware" in report.refused("compare", *sides, "--noise", other)
 

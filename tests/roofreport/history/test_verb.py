@@ -123,10 +123,10 @@ def test_old_runs_are_pruned(history: History, where: str, tmp_path: Path) -> No
     assert "2 runs would be gone" in history("prune", "--before=2026-01-03", "--dry-run")
     assert history("list").count("2026-01") == 3
     assert "2 runs are gone" in history("prune", "--before=2026-01-03")
-    assert history("verify") == "1 runs, 0 faults\n"
+    assert history("verify") == "1 run, 0 faults\n"
     with open_store(where) as store:
         assert [len(readings) for readings in store.history("time").values()] == [1, 1, 1]
-    assert "1 runs are gone" in history("prune", "--run=3")
+    assert "1 run is gone" in history("prune", "--run=3")
     assert history("verify") == "0 runs, 0 faults\n"
     history("prune", "--run=3", status=2)
     assert "has no run 3" in history.error

@@ -77,7 +77,10 @@ def test_a_second_run_is_shown_with_its_profiles(chromium: Browser, tmp_path: Pa
         assert not Axe().run(page, options={"runOnly": _LEVELS}).response["violations"]
 
 
-@pytest.mark.parametrize(("hours", "said"), [(30, ""), (80, "⚠ That is 3 days ago: a night is missing.")])
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [(30, ""), (40, "⚠ That is 1 day ago: a night is missing."), (80, "⚠ That is 3 days ago: a night is missing.")],
+)
 def test_a_missing_night_is_said(visit: sites.Visit, plain: sites.Site, hours: int, said: str) -> None:
     visit.page.clock.set_fixed_time(years.FIRST + timedelta(days=sites.NIGHTS - 1, hours=hours))
     page = visit.open(plain.url("index"))

@@ -67,7 +67,7 @@ def test_points_in_doubt_are_left_out_of_a_fit(tmp_path: Path, report: Report) -
     sweep = [builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", (n / 256) ** 3) for n in (256, 512, 1024, 2048)]
     sweep[1] |= {"real_time": 500.0, "disturbed": 1.0}
     out = report("summary", builders.write_json(tmp_path / "a.json", sweep))
-    assert "n^3.00 (3.00 to 3.00), expected n^3; 1 of 4 points are in doubt and left out: disturbed" in out
+    assert "n^3.00 (3.00 to 3.00), expected n^3; 1 of 4 points is in doubt and left out: disturbed" in out
     sweep[2]["real_time"] = 1.0
     out = report("summary", builders.write_json(tmp_path / "a.json", sweep))
     assert "no exponent of n: its interval is wide (-" in out and "n^" not in out.replace("expected n^3", "")

@@ -119,7 +119,7 @@ class Abba:
             )
         else:
             self._replay(state)
-            self._say(f"resumed after {len(state.pairs)} pairs and {units.clock(state.seconds)}")
+            self._say(f"resumed after {units.counted(len(state.pairs), 'pair')} and {units.clock(state.seconds)}")
         while not self._is_over(state):
             self._pair(state)
         self._final_look(state)
@@ -148,7 +148,7 @@ class Abba:
         shortest = 2 * sequential.MIN_PAIRS * pilot.seconds
         if pilot.seconds + shortest > budget:
             raise UnusableInputError(
-                f"a process of all {len(self._common)} cases takes {pilot.seconds:.1f} s, so that"
+                f"a process of {units.counted(len(self._common), 'case')} takes {pilot.seconds:.1f} s, so that"
                 f" {sequential.MIN_PAIRS} pairs need --budget={math.ceil((pilot.seconds + shortest) / 60)}min, or fewer"
                 " cases"
             )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from roofreport import units
 from roofreport.history.record import moment
 from roofreport.history.records import machine_of, toolchain_of
 from roofreport.io.contract import Metric
@@ -37,7 +38,7 @@ class Known:
         if not count:
             return f"noise: {elsewhere}"
         rest = f"; for the other {len(names) - count}, {elsewhere}" if count < len(names) else ""
-        return f"noise: of {count} of {len(names)} cases from {self.source}{rest}"
+        return f"noise: of {count} of {units.counted(len(names), 'case')} from {self.source}{rest}"
 
 
 NOTHING = Known({}, "")
@@ -65,7 +66,8 @@ def of_results(results: Sequence[Result], metric: Metric) -> Known:
             value = case.value(metric.name) if case.state is State.MEASURED and not doubt(case) else None
             if value is not None and 0 < value < math.inf:
                 values.setdefault(name, []).append((began, "", math.log(value)))
-    return Known({name: _sessions(own) for name, own in values.items()}, f"{len(results)} processes of --noise")
+    source = f"{units.counted(len(results), 'process', 'es')} of --noise"
+    return Known({name: _sessions(own) for name, own in values.items()}, source)
 
 
 def of_history(where: str, compared: Sequence[Result], metric: Metric) -> Known:

@@ -130,7 +130,7 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
         text = f"{finding.text}; the second run says nothing: no process gave a figure that counts{why}"
         return replace(finding, text=text), is_far(suspect)
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
-    text = f"{finding.text}; {len(logs)} more processes: {change}"
+    text = f"{finding.text}; {units.counted(len(logs), 'more process', 'es')}: {change}"
     return _decided(finding, text, stays(logs, stands))
 
 

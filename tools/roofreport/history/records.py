@@ -161,7 +161,7 @@ _TOOLCHAIN = ("torch_version", "compiler", "cuda_runtime", "build_type", "alloca
 CONTRACT = "contract_version"
 
 # The parts of their labels, in this order: the fact, and the text around it.
-_MACHINE_LABEL = (("device", "{}"), ("threads", "{} threads"), ("gpu_driver", "driver {}"))
+_MACHINE_LABEL = (("device", "{}"), ("threads", "{} thread{s}"), ("gpu_driver", "driver {}"))
 _TOOLCHAIN_LABEL = (
     ("torch_version", "LibTorch {}"),
     ("compiler", "{}"),
@@ -176,7 +176,9 @@ def _id(facts: Mapping[str, str]) -> str:
 
 
 def _label(facts: Mapping[str, str], parts: Sequence[tuple[str, str]]) -> str:
-    known = ", ".join(text.format(facts[key]) for key, text in parts if facts.get(key))
+    known = ", ".join(
+        text.format(facts[key], s="" if facts[key] == "1" else "s") for key, text in parts if facts.get(key)
+    )
     return shortened(known, _LONGEST_LABEL) or "unknown"
 
 

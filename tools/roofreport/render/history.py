@@ -135,11 +135,12 @@ def gate_table(report: Report) -> Table:
 
     rows = [(finding.kind.upper(), finding) for finding in report.found if finding.kind not in _MANY]
     left = []
-    for kind, are in _MANY.items():
+    for kind, what in _MANY.items():
         some = [finding for finding in report.found if finding.kind == kind]
         rows += [(kind.upper(), finding) for finding in some[:_MOST_NAMED]]
         if len(some) > _MOST_NAMED:
-            left.append(f"{len(some) - _MOST_NAMED} more series are {are}")
+            more = len(some) - _MOST_NAMED
+            left.append(f"{more} more series {units.are(more)} {what}")
     rows += [("not confirmed", finding) for finding in report.dismissed]
     columns: Sequence[Column[tuple[str, Finding]]] = (
         ("finding", lambda row: words(row[0])),

@@ -109,7 +109,8 @@ def _levels_table(passport: Passport) -> Table:
 def _unused(passport: Passport) -> list[str]:
     points = [row for memory in passport.memory for rows in memory.curves.values() for row in rows]
     doubtful = sum(bool(row.doubt) for row in points)
-    return [f"{doubtful} of {len(points)} points are in doubt, and in no level"] if doubtful else []
+    of_all = f"{doubtful} of {units.counted(len(points), 'point')} {units.are(doubtful)}"
+    return [f"{of_all} in doubt, and in no level"] if doubtful else []
 
 
 def _row_label(row: Row) -> str:
@@ -299,7 +300,8 @@ def _links_table(links: Sequence[MeasuredLink]) -> Table:
     def why(one: MeasuredLink) -> str:
         doubtful = sum(bool(row.doubt) for row in one.rows)
         if one.link is None:
-            return f"no fit: {len(one.rows) - doubtful} of {len(one.rows)} sizes are not in doubt"
+            sound = len(one.rows) - doubtful
+            return f"no fit: {sound} of {units.counted(len(one.rows), 'size')} {units.are(sound)} not in doubt"
         return f"without {units.counted(doubtful, 'size')} in doubt" if doubtful else ""
 
     columns: list[Column[MeasuredLink]] = [
@@ -393,7 +395,8 @@ def _spreads_table(passport: Passport) -> Table:
         ("why", lambda one: note(why(one))),
     ]
     agree = len(passport.ceilings) - len(passport.spreads)
-    legend = f"the other {agree} ceilings of {processes} processes agree within {units.share(AGREE)}"
+    others = f"the other {units.counted(agree, 'ceiling')} of {units.counted(processes, 'process', 'es')}"
+    legend = f"{others} {'agrees' if agree == 1 else 'agree'} within {units.share(AGREE)}"
     return table(passport.spreads, columns, [legend])
 
 
@@ -405,7 +408,8 @@ def _quality(passport: Passport) -> Part:
         notes.append(f"not measured: {', '.join(passport.unmeasured)}")
     notes += [f"{fact}: {passport.context[fact]}" for fact in _QUIET if fact in passport.context]
     doubtful = [row for row in passport.own_rows if row.doubt]
-    notes.append(f"{len(doubtful)} of {len(passport.own_rows)} rows are in doubt and support no conclusion")
+    of_all = f"{len(doubtful)} of {units.counted(len(passport.own_rows), 'row')} {units.are(len(doubtful))}"
+    notes.append(f"{of_all} in doubt and {'supports' if len(doubtful) == 1 else 'support'} no conclusion")
     if len(doubtful) > MOST_DOUBTS:
         notes.append(f"the first {MOST_DOUBTS} are listed")
     columns: list[Column[Row]] = [

@@ -48,7 +48,7 @@ def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
 def conclusion(series: Series) -> str:
     """A sentence."""
     model = series.model
-    in_doubt = doubts({f"{point.ranks} ranks": point.case for point in series.points})
+    in_doubt = doubts({units.counted(point.ranks, "rank"): point.case for point in series.points})
     if not model and in_doubt:
         return f"{_title(series)}: no prediction: {in_doubt}"
     if not model:
@@ -103,7 +103,7 @@ def scaling_chart(found: Sequence[Series], ranks: Sequence[int]) -> Chart:
         predicted = []
         for row in _rows(series, ranks):
             is_predicted = row.interval is None
-            label = f"{row.ranks} ranks: {units.time(row.seconds)}, {row.origin}"
+            label = f"{units.counted(row.ranks, 'rank')}: {units.time(row.seconds)}, {row.origin}"
             marks.append(Mark(row.ranks, row.seconds, label, *style, doubtful=is_predicted))
             if is_predicted:
                 predicted.append((float(row.ranks), row.seconds))

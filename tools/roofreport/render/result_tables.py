@@ -166,7 +166,8 @@ def growth_line(series: Series) -> str:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
     if doubts := [why for case in series.cases if (why := doubt(case))]:
         reasons = ", ".join(dict.fromkeys(reason for why in doubts for reason in why.split(", ")))
-        text += f"; {len(doubts)} of {len(series.cases)} points are in doubt and left out: {reasons}"
+        of_all = f"{len(doubts)} of {units.counted(len(series.cases), 'point')} {units.are(len(doubts))}"
+        text += f"; {of_all} in doubt and left out: {reasons}"
     return f"{shortened(f'{series.family}/{series.rest}', LONGEST_NAME)}: {shortened(text, LONGEST_NAME)}"
 
 
@@ -366,7 +367,7 @@ def _verdict(winner: Ranking, processes: Sequence[dict[str, Case]]) -> str:
         ]
         if ratios:
             ahead = sum(ratio > 1 for ratio in ratios)
-            faster = f"(faster in {ahead} of {len(ratios)} processes)"
+            faster = f"(faster in {ahead} of {units.counted(len(ratios), 'process', 'es')})"
             parts.append(f"{median(ratios):.2f}x {implementation} {faster}")
     return ", ".join(parts)
 

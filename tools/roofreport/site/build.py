@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.files import copy, followed, writing_to
 from roofreport.gate.verdicts import Finding, judge
@@ -123,7 +124,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"sortable": _sortable, "breakable": breakable}
+    made.filters |= {"sortable": _sortable, "breakable": breakable, "counted": units.counted}
     return made
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import false_discovery_control
 
+from roofreport import units
 from roofreport.io.contract import TIME, Metric
 from roofreport.stats.verdict import Estimate, Judgment, Verdict, relative
 
@@ -167,7 +168,7 @@ class Trial:
             relative(found.low),
             relative(found.high),
             *medians,
-            f"{self.pairs} pairs",
+            units.counted(self.pairs, "pair"),
             relative(self.floor()),
         )
 

@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 
 _GATE = """
 findings:
-  SLOWER     outside its fence, and a second run says so too     (exit status 1)
+  SLOWER     beyond its band, or suspect and confirmed           (exit status 1)
   DRIFT      its level has changed for the worse, nights ago     (exit status 1)
   FAILED     the case failed                                     (exit status 1)
   VANISHED   measured before, not in this night, not accepted    (exit status 1)
   AMBIGUOUS  its rows are in doubt: noisy, disturbed, interrupted, …
-  FASTER     better than its fence, or than every level before
+  FASTER     better than its band, or than every level before
   NEW        the first night of its series: a new case, machine or toolchain
 
 A series is judged from its sixth night on; until then a note counts its nights.
 
 Without RESULT the newest night of every machine is judged. A result that is not in the history is judged against it
 and not added. With --binary, cases that look slower run again in fresh processes: in turns with --base, as abba does,
-or else alone. Without --binary, only findings far beyond the fence are reported.
+or else alone. Without --binary, only findings beyond the band are reported.
 
 examples:
   tools/report gate
@@ -179,7 +179,7 @@ def _gate(args: argparse.Namespace) -> int:
 
 
 _ACCEPT = """
-From the night of --since on, the level of a series is accepted: the gate builds its fence from the nights since then,
+From the night of --since on, the level of a series is accepted: the gate builds its band from the nights since then,
 an alarm ends, and the chart shows the reason. So is a case that is no longer measured.
 
 examples:

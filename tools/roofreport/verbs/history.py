@@ -159,7 +159,8 @@ def _prune(args: argparse.Namespace) -> int:
             show(f"run {run.id} of {run.started:%Y-%m-%d %H:%M}, {run.machine.label}")
         if not args.dry_run:
             prune(store, chosen)
-        show(f"{len(chosen)} runs {'would be' if args.dry_run else 'are'} gone")
+        left = "would be" if args.dry_run else units.are(len(chosen))
+        show(f"{units.counted(len(chosen), 'run')} {left} gone")
     return EXIT_OK
 
 
@@ -186,7 +187,7 @@ def _verify(args: argparse.Namespace) -> int:
         for line in found:
             show(shortened(line, 500))
         runs = store.runs()
-    show(f"{len(runs)} runs, {len(found)} faults")
+    show(f"{units.counted(len(runs), 'run')}, {units.counted(len(found), 'fault')}")
     return EXIT_ALARM if found else EXIT_OK
 
 
@@ -194,7 +195,8 @@ def _migrate(args: argparse.Namespace) -> int:
     from roofreport.history.keeping import copy
 
     with _open(args) as store, _open(args, create=True, where=args.to) as target:
-        show(f"{copy(store, target)} of {len(store.runs())} runs are new there")
+        new = copy(store, target)
+        show(f"{new} of {units.counted(len(store.runs()), 'run')} {units.are(new)} new there")
     return EXIT_OK
 
 
@@ -280,8 +282,8 @@ def _site(args: argparse.Namespace) -> int:
     for name in metrics:
         metric_of(name, packaged())
     built = build(args.store, args.out, metrics, args.repository, args.title)
-    size = f"{built.bytes / 1e6:.1f} MB"
-    say(f"{built.series} series of {built.runs} runs, {size}: {printable(str(args.out / 'index.html'))}")
+    size = f"{units.counted(built.runs, 'run')}, {built.bytes / 1e6:.1f} MB"
+    say(f"{built.series} series of {size}: {printable(str(args.out / 'index.html'))}")
     return EXIT_OK
 
 

@@ -22,7 +22,7 @@
   const state = () => ({
     a: a.value, b: b.value, unit: unit.value === "night" ? "" : unit.value, metric: metric.value, q: box.value, sort: by });
 
-  /** The figures of each case, as the gate takes them: medians, also at one pace of the machine, and the fence. */
+  /** The figures of each case, as the gate takes them: medians, also at one pace of the machine, and the band. */
   const figures = (loaded) => {
     const found = new Map();
     for (const night of loaded) {
@@ -35,7 +35,7 @@
     }));
   };
 
-  /** As the gate: a change counts where it is outside the fence around A. */
+  /** As the gate: a change counts where it is beyond the band around A. */
   const verdict = (before, after, { better }) => {
     if (!before?.value || !Number.isFinite(after?.value)) return { group: "", word: "-", change: NaN, width: NaN };
     const same = choice(a.value).environment === choice(b.value).environment, change = after.value / before.value - 1;
@@ -66,7 +66,7 @@
       cell(units.shown(before?.value, about.unit), before?.value, { "data-label": "A" }),
       cell(units.shown(after?.value, about.unit), after?.value, { "data-label": "B" }),
       cell(units.change(change), change, { "data-label": "change" }),
-      cell(Number.isFinite(width) ? `± ${(100 * width).toFixed(1)} %` : "-", width, { "data-label": "fence" }),
+      cell(Number.isFinite(width) ? `± ${(100 * width).toFixed(1)} %` : "-", width, { "data-label": "band" }),
       dom.make("td", { class: group, "data-value": word, "data-label": "verdict" }, word));
   };
 

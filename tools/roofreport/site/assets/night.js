@@ -32,7 +32,7 @@ const night = (() => {
       [alone ? series.label : `${series.label}, median of ${medianOf(view)} processes`, units.shown(value, view.unit)],
       ...bounds,
       ["state", `${STATES[state]}${reason && state === series.states[view.night] ? `: ${reason}` : ""}`],
-      ...(doubts.length ? [["not judged", `${alone ? "" : `${doubts.length} of ${places.length} processes: `}${[...new Set(doubts)].join("; ")}`]] : []),
+      ...(doubts.length ? [["not judged", `${alone ? "" : `${doubts.length} of ${units.counted(places.length, "process", "es")}: `}${[...new Set(doubts)].join("; ")}`]] : []),
       ["sampling ended", stops.join(", ") || "-"],
       ["commit", one.revision || "unknown"],
     ]);
@@ -92,7 +92,7 @@ const night = (() => {
     const sum = (column) => shapes.reduce((found, shape) => found + shape[column], 0);
     const count = sum(0), beyond = sum(4);
     dom.fill("samples-said", shapes.length
-      ? `${count} samples${shapes.length > 1 ? ` of ${shapes.length} processes` : ""}, ${units.shown(low, "s")} to ${units.shown(high, "s")}${
+      ? `${units.counted(count, "sample")}${shapes.length > 1 ? ` of ${shapes.length} processes` : ""}, ${units.shown(low, "s")} to ${units.shown(high, "s")}${
         beyond ? `; the slowest ${beyond} (beyond 99 %) are not drawn` : ""}`
       : "The night has no journal, so its samples are missing.");
     dom.find("samples").hidden = !shapes.length;

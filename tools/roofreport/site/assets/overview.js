@@ -52,7 +52,7 @@
   }
   // A page from a disk does not change any more; how old it is shows when it is read.
   const HOURS = 36e5, age = dom.find("age"), hours = age ? (Date.now() - Number(age.dataset.started)) / HOURS : 0;
-  if (hours > 36) age.textContent = `⚠ That is ${Math.floor(hours / 24)} days ago: a night is missing.`;
+  if (hours > 36) age.textContent = `⚠ That is ${units.counted(Math.floor(hours / 24), "day")} ago: a night is missing.`;
 
   table.sorting(element, (wanted) => { by = wanted; table.sort(element, by); link.write(state()); });
   table.walking(element, box);

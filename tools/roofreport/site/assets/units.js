@@ -39,6 +39,8 @@ const units = (() => {
     if (ratio >= 9) return `${digits(1 + ratio)} times`;
     return `${ratio >= 0 ? "+" : ""}${(100 * ratio).toFixed(1)} %`;
   };
+  /** 1 night, 2 nights. */
+  const counted = (number, noun, plural = "s") => `${number} ${noun}${number === 1 ? "" : plural}`;
   const day = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 10);
   const moment = (milliseconds) => `${new Date(milliseconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;
   /** The median of the finite values; null without any. */
@@ -47,5 +49,5 @@ const units = (() => {
     if (!sorted.length) return null;
     return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   };
-  return { shown, change, day, moment, median };
+  return { shown, change, counted, day, moment, median };
 })();
