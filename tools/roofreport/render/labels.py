@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LETTER = 6.3  # approximate width of a character
-_HEIGHT = 13.0
-_ASIDE = _HEIGHT / 2 + 3  # from a line to the middle of its label
-_MARK = 6.0  # half of its width
+_ASIDE = 9.5  # from a line to the middle of its label
+_CLEAR = 5  # from the middle of a letter to a line
+_MARK = 6  # half of its width
+_HEIGHT = 13  # of a label
 _STEP = 4.0  # between the places that a label may have
 _OTHER_SIDE = 40.0  # of its line, which is as good as a place that far along it
 
@@ -32,54 +34,43 @@ def is_flat(line: Floats) -> bool:
     return bool(line[0][1] == line[-1][1])
 
 
-def _distances(points: Floats, starts: Floats, ends: Floats) -> Floats:
-    """Of each point from the nearest of some segments."""
-    along = ends - starts
-    share = np.einsum("psx,sx->ps", points[:, None] - starts, along) / np.maximum((along**2).sum(axis=1), 1e-9)
-    apart = points[:, None] - starts - np.clip(share, 0.0, 1.0)[:, :, None] * along
-    return np.asarray(np.sqrt((apart**2).sum(axis=2)).min(axis=1, initial=math.inf))
-
-
 class Labels:
     """`box`: its lower left and upper right corner; `lines`: the points of each; `marks`: the middle of each."""
 
-    def __init__(self, box: Floats, lines: Sequence[Floats], marks: Floats) -> None:
-        self._low, self._high = box[0] + _HEIGHT / 2, box[1] - _HEIGHT / 2
-        self._starts = np.concatenate([np.empty((0, 2)), *(line[:-1] for line in lines)])
-        self._ends = np.concatenate([np.empty((0, 2)), *(line[1:] for line in lines)])
-        self._marks = marks.reshape(-1, 2)
-        self._taken = np.empty((0, 2))
+    def __init__(self, box: Floats, lines: Iterable[Floats], marks: Floats) -> None:
+        self._low = box[0]
+        self._size = np.ceil(box[1] - box[0]).astype(np.int64)
+        # A letter whose middle is at such a pixel lies on a line or a mark, or on another label.
+        self._drawn, self._taken = (np.zeros(self._size, dtype=np.bool_) for _ in range(2))
+        for start, end in chain.from_iterable(map(pairwise, lines)):
+            count = int(math.dist(start, end)) + 2
+            self._fill(self._drawn, np.linspace(start, end, count), _CLEAR)
+        self._fill(self._drawn, marks.reshape(-1, 2), _CLEAR + _MARK)
 
     def place(self, text: str, line: Floats, below: bool) -> Spot | None:
         """None where it would leave the box or lie on another label."""
-        (dx, dy), steps = line[-1] - line[0], np.arange(len(text) + 1)[:, None]
-        total, length = math.hypot(dx, dy), LETTER * len(text)
+        (dx, dy), total, length = line[-1] - line[0], math.dist(line[0], line[-1]), LETTER * len(text)
         along = np.array([dx, dy]) / max(total, 1e-9)
         aside = _ASIDE * np.array([-along[1], along[0]])
         # A flat one ends at the end of its line, and may begin before it; along a slope it would cross what ends that.
         flat = is_flat(line)
-        room = total - length + (line[0][0] - self._low[0] if flat else 0.0)
-        places = ((move, under) for move in np.arange(_STEP, room, _STEP) for under in (False, True))
-        least, best = math.inf, None
-        for move, under in sorted(places, key=lambda one: one[0] + _OTHER_SIDE * (one[1] != below)):
-            start = line[0] + (total - length - move if flat else move) * along + (-aside if under else aside)
-            letters = start + LETTER * steps * along
-            crossed = self._crossed(letters) if self._is_free(letters) else math.inf
-            if crossed < least:
-                least, best = crossed, letters
-            if not least:
-                break
-        if best is None:
+        moves = np.arange(_STEP, total - length + (line[0][0] - self._low[0] if flat else 0.0), _STEP)
+        moves, under = (every.ravel() for every in np.meshgrid(moves, [False, True]))
+        order = np.argsort(moves + _OTHER_SIDE * (under != below), kind="stable")
+        moves, under = moves[order], under[order]
+        begins = total - length - moves if flat else moves
+        starts = line[0] + np.outer(begins, along) + np.where(under[:, None], -aside, aside)
+        letters = starts[:, None] + np.outer(LETTER * np.arange(len(text) + 1), along)
+        pixels = (letters - self._low).astype(np.int64)
+        inside = ((pixels > _HEIGHT // 2) & (pixels < self._size - _HEIGHT // 2)).all(axis=(1, 2))
+        x, y = np.moveaxis(pixels[inside], 2, 0)
+        crossed = np.where(self._taken[x, y].any(axis=1), math.inf, self._drawn[x, y].sum(axis=1))
+        if not len(crossed) or math.isinf(crossed.min()):
             return None
-        self._taken = np.concatenate([self._taken, best])
+        best = letters[inside][crossed.argmin()]
+        self._fill(self._taken, best, _HEIGHT)
         return Spot(best[0, 0], best[0, 1], math.atan2(dy, dx))
 
-    def _is_free(self, letters: Floats) -> bool:
-        inside = (letters >= self._low).all() and (letters <= self._high).all()
-        return bool(inside and (_distances(letters, self._taken, self._taken) > _HEIGHT).all())
-
-    def _crossed(self, letters: Floats) -> int:
-        """How many letters lie on lines or marks."""
-        on_lines = _distances(letters, self._starts, self._ends) < _HEIGHT / 2
-        on_marks = _distances(letters, self._marks, self._marks) < _HEIGHT / 2 + _MARK
-        return int((on_lines | on_marks).sum())
+    def _fill(self, pixels: NDArray[np.bool_], points: Floats, reach: int) -> None:
+        for x, y in (points - self._low).astype(np.int64):
+            pixels[max(0, x - reach) : max(0, x + reach + 1), max(0, y - reach) : max(0, y + reach + 1)] = True

@@ -12,48 +12,55 @@
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
   const HEIGHT = 460, FRAME = { left: 112, right: 12, top: 8, bottom: 62 };  // pixels; the axes fit into the borders
-  const LETTER = 6.5, LINE = 12, MARK = 5;  // pixels of a label, and of half a mark
+  const LETTER = 6.5, LINE = 12, ASIDE = 9, CLEAR = 5, MARK = 5;  // pixels: of a label, beside its line, and of half a mark
   // Between the places that a label may have, and as much worse as the other side of its line is.
   const STEP = 3, OTHER_SIDE = 40;
-  const apart = ([x, y], [from, to]) => {
-    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
-    const part = Math.min(Math.max(((x - from[0]) * dx + (y - from[1]) * dy) / (dx * dx + dy * dy || 1), 0), 1);
-    return Math.hypot(x - from[0] - part * dx, y - from[1] - part * dy);
+  /** Pixels that something is on. */
+  const covered = ([width, height]) => {
+    const pixels = new Uint8Array(width * height);
+    const cover = ([x, y], reach) => {
+      for (let row = Math.max(Math.round(y - reach), 0); row <= Math.min(y + reach, height - 1); row++) {
+        pixels.fill(1, row * width + Math.max(Math.round(x - reach), 0), row * width + Math.max(Math.min(Math.round(x + reach), width - 1), 0));
+      }
+    };
+    return { cover, has: ([x, y]) => pixels[Math.round(y) * width + Math.round(x)] === 1 };
   };
-  /** Of the roofs, beside their lines: where each is inside the chart, clear of those before, and of as much else as
-      possible; as labels.py places them. The list has all. */
+  /** Of the roofs, beside their lines: where each is inside the chart, clear of those before, and of as many lines and
+      marks as possible; as labels.py places them. The list has all. */
   const labels = (plot, { lines, x: across, y: up }, rows, colors) => {
     const size = [Math.max(dom.find("chart").clientWidth - FRAME.left - FRAME.right, 1), HEIGHT - FRAME.top - FRAME.bottom];
     const log = (range, value) => Math.log(value / range[0]) / Math.log(range[1] / range[0]);
     const pixel = (x, y) => [log(across, x) * size[0], log(up, y) * size[1]];
-    const segments = lines.map(([, , , x, y, end, top]) => [pixel(x, y), pixel(end, top)]);
-    const marks = rows.map(({ x, y }) => pixel(x, y)), taken = [];
-    const isFlat = (place) => segments[place][0][1] === segments[place][1][1];
-    for (const place of [...lines.keys()].sort((i, j) => isFlat(j) - isFlat(i))) {  // flat ones have fewer places
-      const [text, , below] = lines[place], [from, to] = segments[place], length = LETTER * text.length, flat = isFlat(place);
-      const total = Math.hypot(to[0] - from[0], to[1] - from[1]), [cos, sin] = [0, 1].map((i) => (to[i] - from[i]) / total);
-      const letters = (start, side) => Array.from({ length: text.length + 1 }, (_, i) => start + i * LETTER)
-        .map((along) => [from[0] + along * cos - side * sin, from[1] + along * sin + side * cos]);
-      const fits = (points) => points.every((point) => point.every((value, i) => value > LINE / 2 && value < size[i] - LINE / 2)
-        && taken.every((other) => Math.hypot(point[0] - other[0], point[1] - other[1]) > LINE));
-      const crossed = (points) => points.filter((point) => segments.some((one) => apart(point, one) < LINE / 2)
-        || marks.some((one) => Math.hypot(point[0] - one[0], point[1] - one[1]) < LINE / 2 + MARK)).length;
+    const drawn = covered(size), taken = covered(size);
+    const paths = lines.map(([text, , below, x, y, end, top]) => {
+      const from = pixel(x, y), to = pixel(end, top), total = Math.hypot(to[0] - from[0], to[1] - from[1]);
+      const [cos, sin] = [0, 1].map((i) => (to[i] - from[i]) / total);
+      /** A point so far along it, and so far to its left. */
+      const at = (along, side) => [from[0] + along * cos - side * sin, from[1] + along * sin + side * cos];
+      for (let along = 0; along < total; along++) drawn.cover(at(along, 0), CLEAR);
+      return { text, below, total, at, left: from[0], flat: y === top, angle: Math.atan2(sin, cos) };
+    });
+    for (const { x, y } of rows) drawn.cover(pixel(x, y), CLEAR + MARK);
+    for (const { text, below, total, at, left, flat, angle } of paths.sort((a, b) => b.flat - a.flat)) {  // which have fewer places
+      const length = LETTER * text.length;
       // A flat one ends at the end of its line, and may begin before it; along a slope it would cross what ends that.
-      const room = total - length + (flat ? from[0] : 0);
-      const steps = Array.from({ length: Math.max(Math.floor(room / STEP), 0) }, (_, i) => (i + 0.5) * STEP);
+      const steps = Array.from({ length: Math.max(Math.floor((total - length + (flat ? left : 0)) / STEP), 0) }, (_, i) => (i + 0.5) * STEP);
       const places = steps.flatMap((step) => [-1, 1].map((side) => ({ step, side, rank: step + OTHER_SIDE * (side < 0 !== below) })));
       let least = Infinity, best;
-      for (const { step, side } of places.sort((x, y) => x.rank - y.rank)) {
-        const points = letters(flat ? total - length - step : step, side * (LINE / 2 + 3));
-        const count = fits(points) ? crossed(points) : Infinity;
-        if (count < least) [least, best] = [count, points];
+      for (const { step, side } of places.sort((a, b) => a.rank - b.rank)) {
+        const start = flat ? total - length - step : step;
+        const points = Array.from({ length: text.length + 1 }, (_, i) => at(start + i * LETTER, side * ASIDE));
+        const inside = points.every((point) => point.every((value, i) => value > LINE / 2 && value < size[i] - LINE / 2));
+        if (!inside || points.some(taken.has)) continue;
+        const crossed = points.filter(drawn.has).length;
+        if (crossed < least) [least, best] = [crossed, points];
         if (!least) break;
       }
       if (!best) continue;
-      taken.push(...best);
+      for (const point of best) taken.cover(point, LINE + 1);
       const [x, y] = best[0].map((value, i) => [across, up][i][0] * ([across, up][i][1] / [across, up][i][0]) ** (value / size[i]));
-      charts.label(plot, { x, y, text, angle: Math.atan2(sin, cos), text_baseline: "middle", text_color: colors.dim,
-        text_font_size: "11px", background_fill_color: colors.back });
+      charts.label(plot, { x, y, text, angle, text_baseline: "middle", text_color: colors.dim, text_font_size: "11px",
+        background_fill_color: colors.back });
     }
   };
 
