@@ -93,7 +93,7 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
             made = import_module(f"roofreport.verbs.{module}").VERBS[name]
             verb.epilog, verb.unusable = _of(program, made.epilog), made.unusable
             made.add_arguments(verb)
-            verb.set_defaults(run=made.run, unusable=made.unusable)
+            verb.set_defaults(run=made.run, unusable=made.unusable, refuse=verb.error)
     return top
 
 
@@ -102,5 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] in _REPLACED:
         say(f"{REPORT}: {given[0]} is now: {REPORT} {_REPLACED[given[0]]}")
         return UNUSABLE
-    args = parser(REPORT, given[0] if given else "").parse_args(given)
+    args, left = parser(REPORT, given[0] if given else "").parse_known_args(given)
+    if left:
+        takes = "" if any(one.startswith("-") for one in left) else getattr(args, "takes", "")
+        args.refuse(f"{takes}unrecognized arguments: {' '.join(left)}")
     return ended(REPORT, lambda: int(args.run(args)), args.unusable)

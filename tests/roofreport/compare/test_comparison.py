@@ -102,6 +102,19 @@ def test_missing_new_failed(tmp_path: Path, report: Report) -> None:
     report("compare", tmp_path / "b.json", tmp_path / "a.json")
 
 
+@pytest.mark.parametrize("form", ["terminal", "json"])
+@pytest.mark.parametrize("rows", [[], [builders.row("b/n:1", 1.0)]])
+def test_files_without_a_common_case_are_refused(
+    rows: list[dict[str, Any]], form: str, tmp_path: Path, report: Report
+) -> None:
+    files = [
+        builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0)]),
+        builders.write_json(tmp_path / "b.json", rows),
+    ]
+    assert report("compare", *files, f"--format={form}", status=2) == "", "nor a command"
+    assert f"{files[0]} and {files[1]} have no case in common; " in report.error and "table FILE" in report.error
+
+
 def _scaled(factor: float, **changes: Any) -> list[dict[str, Any]]:
     """Rows with changed counters; those that are None are left out."""
     rows = [row | changes for row in builders.scaled(factor)]

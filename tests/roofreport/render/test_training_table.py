@@ -48,6 +48,21 @@ def test_published(result: Path, report: Report) -> None:
     assert not any("matmul" in line for line in lines)
 
 
+def test_rows_of_several_files_follow_each_other(result: Path, tmp_path: Path, report: Report) -> None:
+    """Each compared within its own file."""
+    steps = [_step("small", "fp32", 500.0, 100.0), _step("small", "bf16_autocast", 125.0, 100.0)]
+    other = builders.write_json(tmp_path / "other.json", steps)
+    rows = report.rows("table", result, other, "--training")
+    assert [(row["file"], row["size"], row["vs fp32"]) for row in rows if row["dtype"] == "bf16_autocast"] == [
+        ("[1]", "small", "2.0"),
+        ("[2]", "small", "4.0"),
+    ]
+    assert len(rows) == 6
+    assert f"[2] {other}" in report("table", result, other, "--training", "--repeats")
+    untrained = builders.write_json(tmp_path / "none.json", [builders.row(builders.MATMUL, 10.0)])
+    assert f"{untrained}: holds no training step" in report.refused("table", result, untrained, "--training")
+
+
 def test_a_single_step_has_no_deviation(tmp_path: Path, report: Report) -> None:
     row = _step("small", "fp32", 2000.0, 100.0) | {"samples": 1.0}
     lines = report("table", builders.write_json(tmp_path / "run.json", [row]), "--training").splitlines()

@@ -45,6 +45,25 @@ def test_wrong_usage(arguments: list[str], status: int, capsys: pytest.CaptureFi
     assert "\x1b" not in error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("params a.json b.json", "params: takes one RESULT; unrecognized arguments: b.json"),
+        ("roofline a.json b.json --svg=c.svg", "roofline: takes one RESULT; unrecognized arguments: b.json"),
+        ("params a.json --colums=case", "params: unrecognized arguments: --colums=case"),
+        ("abba a b --colums=case", "abba: unrecognized arguments: --colums=case"),
+    ],
+)
+def test_an_argument_too_many_is_refused_by_its_verb(
+    arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments.split())
+    assert end.value.code == (125 if arguments.startswith("abba") else 2)
+    usage, error = capsys.readouterr().err.rsplit("\n", 2)[:2]
+    assert usage.startswith(f"usage: tools/report {arguments.split()[0]} ") and error == f"tools/report {said}"
+
+
 def test_former_verbs_name_the_present_one(capsys: pytest.CaptureFixture[str]) -> None:
     for former, now in (
         ("repeat", "spread --run=PROGRAM"),

@@ -130,14 +130,17 @@ def _plain(value: float) -> str:
     return units.quantity(value, "").strip()
 
 
-def published(result: Result, repeats: bool = False, deviations: bool = False) -> Table:
+def published(results: Sequence[Result], repeats: bool = False, deviations: bool = False) -> Table:
     """One row per size and setup: phases as mean ± sd, backward over forward, rates, memory, and the gain over fp32.
+    Those of several results follow each other.
 
     `repeats`: one row per repetition, and then their mean. `deviations`: in separate columns, for programs that read
     numbers.
     """
-    cases = _steps(result, repeats)
-    measured = {case.name: case for case in cases if case.state is State.MEASURED}
+    files = [_steps(result, repeats) for result in results]
+    cases = [case for own in files for case in own]
+    place = {id(case): number for number, own in enumerate(files) for case in own}
+    measured = [{case.name: case for case in own if case.state is State.MEASURED} for own in files]
     # On a GPU the datasheet's peak is known, on a CPU the measured one.
     utilization = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
     phases = named_like(cases, f"_{_MEAN}") or ["forward"]  # none where all were skipped: the reason stands there
@@ -148,7 +151,7 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
         return Cell(IN_DOUBT) if over.text and doubt(case) else over
 
     def gain(case: Case) -> Cell:
-        single = measured.get(case_name.with_axis(case.name, case_name.DTYPE, _SINGLE))
+        single = measured[place[id(case)]].get(case_name.with_axis(case.name, case_name.DTYPE, _SINGLE))
         is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
         if not single or not is_half:
             return Cell()
@@ -159,7 +162,9 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
         milliseconds = case.counters.get(_FIRST_STEP)
         return figure(milliseconds / 1e3 if milliseconds is not None else None, units.time)
 
-    columns = _axis_columns(cases, result)
+    columns = _axis_columns(cases, results[0])
+    if len(results) > 1:
+        columns.insert(0, ("file", lambda case: words(f"[{place[id(case)] + 1}]")))
     warms_up = any(name == _WARMUP for name, _ in columns)
     if warms_up and len(phases) > 1:
         phases.append(_WHOLE)
@@ -179,13 +184,15 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
         ("vs fp32", gain),
     ]
     legend = ["phases: mean ± standard deviation of the same steps; tokens/s: of the median step"]
-    if any(len(group) > 1 for group in result.by_name().values()) and not repeats:
+    if any(len(group) > 1 for result in results for group in result.by_name().values()) and not repeats:
         legend.append("of repetitions: the median of each figure by itself; --repeats has a row for each of them")
     doubts = dict.fromkeys(said for case in cases if case.state is State.MEASURED and (said := doubt(case)))
     if doubts:
         legend.append(f"in doubt: {', '.join(doubts)}")
     if repeats:
         legend.append("mean: of the repetitions above it, ± standard deviation between them")
+    if len(results) > 1:
+        legend += [f"[{number}] {result.name}" for number, result in enumerate(results, 1)]
     found = table(cases, columns, legend, lambda case: "" if case.state is State.MEASURED else case.why_not, named)
     return found.without_empty_columns()
 

@@ -22,6 +22,7 @@ from roofreport.project_folder import REPORT
 from roofreport.render import formats, judgment_table
 from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.terminal import say, show
+from roofreport.text import shortened
 from roofreport.verbs.common import (
     EXIT_OK,
     Verb,
@@ -90,6 +91,17 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     return base, new
 
 
+def _refuse_strangers(base: list[Result], new: list[Result]) -> None:
+    """Raises UnusableInputError for sides without a case in common."""
+    names, others = ({case.name for result in side for case in result.cases} for side in (base, new))
+    if names.isdisjoint(others):
+        left, right = (shortened(", ".join(result.name for result in side), 300) for side in (base, new))
+        raise UnusableInputError(
+            f"{left} and {right} have no case in common; {REPORT} table FILE lists the cases of a file,"
+            f" and {REPORT} abba --match compares two kinds of cases of a program"
+        )
+
+
 def _hint(base: list[Result], new: list[Result]) -> str:
     """The compare.py command for the same pair, or the reason why it cannot show it: the verdicts do not need it."""
     try:
@@ -114,6 +126,7 @@ def _compare(args: argparse.Namespace) -> int:
     base, new = (load_all(names) for names in _sides(args))
     notes([*base, *new])
     metric = metric_of(args.metric, new[0].contract)
+    _refuse_strangers(base, new)
     different = result.differences(base[0], new[0])
     if different and not args.cross_hardware:
         raise UnusableInputError(

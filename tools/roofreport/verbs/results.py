@@ -38,6 +38,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
 
 def _add_result(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("result", type=Path, metavar="RESULT", help="a --benchmark_out or --journal file")
+    parser.set_defaults(takes="takes one RESULT; ")
 
 
 def _add_format(parser: argparse.ArgumentParser, text: str | None = None, more: Sequence[str] = ()) -> None:
@@ -102,7 +103,7 @@ def _table(args: argparse.Namespace) -> int:
             warn(f"[1] and {other.name} are of different machines: {difference}")
     columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_tables.DEFAULT_COLUMNS
     built = (
-        training_table.published(results[0], repeats=args.repeats, deviations=args.format == "csv")
+        training_table.published(results, repeats=args.repeats, deviations=args.format == "csv")
         if args.training
         else result_tables.result_table(results, columns, args.baseline)
     )
