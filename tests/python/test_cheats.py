@@ -124,7 +124,8 @@ def test_operand_changed_in_a_timed_call_alone() -> None:
             a[...] = 0
         return a @ b
 
-    assert "the function changed argument 0" in _judged(cheat)
+    # Time enough for all samples on a busy machine, too.
+    assert "the function changed argument 0" in _judged(cheat, max_time=30)
 
 
 def test_right_for_the_given_values_only() -> None:
