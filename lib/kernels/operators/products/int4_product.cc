@@ -23,7 +23,8 @@ struct Int4Block {
   const std::byte* tile = nullptr;
   const uint8_t* panel = nullptr;  // q: [k / group, panel_group / 4, kInt8PanelRows, 4], on a line
   const float* scales = nullptr;   // [k / group, 2, kInt8PanelRows]: scale, and zero - 8 · scale; on a line
-  int64_t rows = 0;
+  int64_t rows = 0;                // of the panel, or of the tile and the one beside it
+  int64_t second = 0;              // rows from the tile to the one beside it; 0: there is none
   int64_t k = 0;
   int64_t group = 0;
   int64_t panel_group = 0;    // columns of a group in a panel, zeros from `group` on
@@ -41,8 +42,8 @@ struct Int4Block {
 // All products return the same numbers.
 template <typename Y>
 struct Int4Variant {
-  int64_t rows = kInt4TileRows;                           // of the weight at a time, a tile or two
-  void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of so many
+  bool by_two = false;                                    // takes a tile and another one beside it
+  void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of a tile
   // Unpacks one tile into its half of a panel and of the panel's scales, for registers that sum many rows of x.
   void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, int64_t panel_group, uint8_t* panel,
                  float* scales) = nullptr;
@@ -136,7 +137,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void Store(Bf16* to, int64_t count, __m512 v
 template <int kTiles, int kOfX, typename Y>
 ROOFBENCH_TARGET_AVX512_VNNI inline void TileRows(const Int4Block<Y>& block, int64_t x_row) {
   const std::byte* tile = block.tile;
-  const int64_t distance = Int4TileBytes(block.k, block.group);
+  const int64_t distance = block.second / kInt4TileRows * Int4TileBytes(block.k, block.group);
   const int64_t stride = block.stride;
   const int8_t* x = block.x + x_row * stride;
   const int64_t groups = block.k / block.group;
@@ -187,14 +188,14 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void TileRows(const Int4Block<Y>& block, int
     Y* const y = block.y + (x_row + c) * block.y_stride;
 #pragma GCC unroll 2
     for (int t = 0; t < kTiles; ++t)
-      Store(y + t * kFloats, block.rows - t * kFloats, _mm512_mul_ps(totals[t][c], scale));
+      Store(y + t * block.second, block.rows - t * kFloats, _mm512_mul_ps(totals[t][c], scale));
   }
 }
 
 // By the tiles that the block has.
 template <int kOfX, typename Y>
 void TilesRows(const Int4Block<Y>& block, int64_t x_row) {
-  block.rows > kFloats ? TileRows<2, kOfX>(block, x_row) : TileRows<1, kOfX>(block, x_row);
+  block.second > 0 ? TileRows<2, kOfX>(block, x_row) : TileRows<1, kOfX>(block, x_row);
 }
 
 ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t index, int64_t half, int64_t panel_group,
@@ -276,7 +277,7 @@ template <typename Y>
 constexpr IsaVariant<Int4Variant<Y>> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Vnni,
-     {.rows = kInt8PanelRows,
+     {.by_two = true,
       .few_rows = avx512::FewRows<Y>,
       .unpack = avx512::UnpackTile,
       .summed_rows = avx512::SummedRows<Y>}},
@@ -345,20 +346,36 @@ void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
     block.panel = scratch.panel.data()->values;
     block.scales = scratch.scales.data()->values;
   }
-  for (int64_t first = rows.begin; first < rows.end; first += variant.rows) {
+  const auto run = [&](int64_t first, int64_t rows_of, int64_t second) {
     const int64_t tile = first / kInt4TileRows;
     block.tile = weight.data + tile * Int4TileBytes(weight.k, weight.group);
-    block.rows = std::min(variant.rows, rows.end - first);
+    block.rows = rows_of;
+    block.second = second;
     block.y = work.y + first;
-    for (int64_t half = 0; unpacks && half < Int4Tiles(block.rows); ++half) {
+    if (!unpacks) return variant.few_rows(block);
+    for (int64_t half = 0; half < Int4Tiles(block.rows); ++half) {
       variant.unpack(weight, tile + half, half, block.panel_group, scratch.panel.data()->values,
                      scratch.scales.data()->values);
     }
-    if (unpacks) {
-      MultiplyPanel(variant, block, sum);
-    } else {
-      variant.few_rows(block);
+    MultiplyPanel(variant, block, sum);
+  };
+  if (unpacks) {
+    for (int64_t first = rows.begin; first < rows.end; first += kInt8PanelRows) {
+      const int64_t count = std::min(kInt8PanelRows, rows.end - first);
+      run(first, count, count > kInt4TileRows ? kInt4TileRows : 0);
     }
+    return;
+  }
+  // Two tiles share the broadcasts of x, which would take twice the time of the products of one. Few rows wait for
+  // memory, which a single stream of tiles brings sooner. Each of two is contiguous, so that neither begins anew.
+  constexpr int64_t kMostStreamed = 4;
+  const bool by_two = variant.by_two && x.m() > kMostStreamed;
+  const int64_t second = by_two ? Int4Tiles(rows.size()) / 2 * kInt4TileRows : 0;
+  for (int64_t first = rows.begin; first < rows.begin + second; first += kInt4TileRows) {
+    run(first, kInt4TileRows + std::min(kInt4TileRows, rows.end - first - second), second);
+  }
+  for (int64_t first = rows.begin + 2 * second; first < rows.end; first += kInt4TileRows) {
+    run(first, std::min(kInt4TileRows, rows.end - first), 0);
   }
 }
 
