@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofreport.history.record import of_file
 from roofreport.history.store import open_store
 from roofreport.io.load import load
 
@@ -128,7 +129,7 @@ def add_nights(store: Path, record: Path, factor: float) -> None:
             # No two nights are equal to the last digit, which would be one run.
             slower = [{**line, "median_s": line["median_s"] * factor * (1 + night * 1e-6)} for line in lines]
             record.write_text("".join(f"{json.dumps(one)}\n" for one in (header, *slower)))
-            opened.add_file(record, started=first + timedelta(days=night))
+            opened.add(of_file(record), started=first + timedelta(days=night))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import builders
 from roofreport.compare import abba, command, saved_state
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
+from roofreport.history.record import of_file
 from roofreport.history.store import open_store
 from roofreport.io import profile
 from roofreport.io.load import load
@@ -75,7 +76,7 @@ def test_a_journal(tmp_path: Path) -> None:
 def test_a_history_that_another_program_wrote(tmp_path: Path) -> None:
     where = tmp_path / "history.db"
     with open_store(str(where), create=True) as store:
-        store.add_file(builders.write_json(tmp_path / "a.json"))
+        store.add(of_file(builders.write_json(tmp_path / "a.json")))
         store.accept(builders.MATMUL, store.runs()[0].started, "why")
         store.accept(builders.MATMUL, store.runs()[0].started, "why", kind="profile")
     # A lone surrogate is in no database.

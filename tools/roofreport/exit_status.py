@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -46,26 +46,41 @@ def _end_in_order() -> None:
                 signal.signal(number, _signaled)
 
 
-class Deferred:
-    """Within it, signals that ask to end wait for `release`: a process that is just being started would be left."""
+_Handler = Callable[[int, FrameType | None], None]
 
-    def __enter__(self) -> Callable[[], None]:
-        self._arrived: list[int] = []
-        self._before = {
-            number: signal.signal(number, lambda arrived, _: self._arrived.append(arrived))
-            for number in _ENDING
-            if threading.current_thread() is threading.main_thread() and signal.getsignal(number) != signal.SIG_IGN
-        }
-        return self._release
 
-    def __exit__(self, *_: object) -> None:
-        self._release()
+@contextmanager
+def _handling(handler: _Handler) -> Iterator[None]:
+    """Signals that ask to end go to `handler` within it. What the caller ignores (nohup) stays ignored."""
+    before = {
+        number: signal.signal(number, handler)
+        for number in _ENDING
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) != signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
-    def _release(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        while self._arrived:
-            signal.raise_signal(self._arrived.pop())
+
+@contextmanager
+def deferred() -> Iterator[Callable[[], None]]:
+    """Within it, signals that ask to end wait for the given function: a process that is just being started would be
+    left."""
+    arrived: list[int] = []
+    with ExitStack() as waiting:
+        waiting.enter_context(_handling(lambda number, _: arrived.append(number)))
+
+        def release() -> None:
+            waiting.close()
+            while arrived:
+                signal.raise_signal(arrived.pop())
+
+        try:
+            yield release
+        finally:
+            release()
 
 
 @contextmanager
@@ -87,14 +102,8 @@ def forwarding(received: list[int]) -> Iterator[Callable[..., subprocess.Popen[b
         if process is not None:
             process.send_signal(number)
 
-    before = {
-        number: signal.signal(number, forward) for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN
-    }
-    try:
+    with _handling(forward):
         yield start
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def status_of(command: Sequence[str]) -> int:

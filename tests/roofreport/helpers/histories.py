@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+from roofreport.history.record import of_file
 from roofreport.history.store import open_store
 
 NOISE = 0.01
@@ -41,5 +42,5 @@ def result(path: Path, night: int, of_night: Rows, **context: str) -> Path:
 def add(store: Path, nights: Sequence[int], of_night: Rows, **context: str) -> Path:
     with open_store(str(store), create=True) as opened:
         for night in nights:
-            opened.add_file(result(store.with_suffix(".json"), night, of_night, **context))
+            opened.add(of_file(result(store.with_suffix(".json"), night, of_night, **context)))
     return store

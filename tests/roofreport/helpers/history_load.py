@@ -27,6 +27,7 @@ if __name__ == "__main__":
 
 from builders import document, row
 from roofreport.history.keeping import faults
+from roofreport.history.record import of_file
 from roofreport.history.store import open_store
 from sqlalchemy import event
 
@@ -71,8 +72,8 @@ def writers(where: str, folder: Path, processes: int, runs: int) -> dict[str, An
             path = write_run(folder, number)
             for _ in range(2):
                 with open_store(where, create=True) as store:
-                    store.add_file(path)
-                    store.add_file(shared)
+                    store.add(of_file(path))
+                    store.add(of_file(shared))
 
     began = time.monotonic()
     children = [forked(lambda writer=writer: work(writer)) for writer in range(processes)]  # type: ignore[misc]
@@ -105,7 +106,7 @@ def _add_and_die(where: str, path: Path, statement: int) -> None:
             if left <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        store.add_file(path)
+        store.add(of_file(path))
 
 
 def _check_after_kill(where: str, path: Path, before: int) -> list[str]:
@@ -113,7 +114,7 @@ def _check_after_kill(where: str, path: Path, before: int) -> list[str]:
         wrong = list(faults(store))
         if len(store.runs()) not in (before, before + 1):
             wrong.append(f"{len(store.runs())} runs where {before} or one more were")
-        store.add_file(path)
+        store.add(of_file(path))
         if len(store.runs()) != before + 1:
             wrong.append("the same add did not complete it")
         return wrong + list(faults(store))

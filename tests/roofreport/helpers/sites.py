@@ -16,6 +16,7 @@ import years
 from playwright.sync_api import Browser, Page
 from roofreport.cli import main
 from roofreport.history import tables
+from roofreport.history.record import of_file
 from roofreport.history.store import open_store
 from scratch_repository import git
 
@@ -108,7 +109,7 @@ def hostile(folder: Path) -> Site:
         huge["counters"] = {image: 1e100, "roof": 1e-100, "FLOP/s": 1e100, "bytes/s": 1e-100, "peak_mem": 1e100}
         path = folder / f"{image.replace('/', '')}.jsonl"
         path.write_text(builders.journal_text(builders.header(), huge))
-        opened.add_file(path)
+        opened.add(of_file(path))
         opened.accept("", years.FIRST, image)
     with closing(sqlite3.connect(store)) as database, database:
         database.executemany(

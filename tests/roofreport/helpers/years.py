@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import builders
+from roofreport.history.record import of_file
 from roofreport.history.store import Store
 
 FIRST = datetime(2026, 1, 1, 2, 0, tzinfo=timezone.utc)
@@ -89,5 +90,5 @@ def fill(store: Store, year: Year, folder: Path, nights: Iterable[int] | None = 
     for night, process in product(range(year.nights) if nights is None else nights, range(year.processes)):
         path = folder / f"night-{night}.jsonl"
         path.write_text(journal(year, night, process), encoding="utf-8")
-        store.add_file(path)
+        store.add(of_file(path))
         path.unlink()

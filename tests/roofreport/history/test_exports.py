@@ -18,6 +18,7 @@ import pytest
 from builders import GEMV, HOSTILE, MATMUL, ROOT, error_row, row, write_json
 from postgresql import Server
 from roofreport.history.export import FORMATS, Choice
+from roofreport.history.record import of_file
 from roofreport.history.store import Store, open_store
 from sqlalchemy import text
 
@@ -50,14 +51,18 @@ def full(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         where = server.new_database()
     with open_store(where, create=True) as store:
         for night in range(NIGHTS):
-            store.add_file(write_json(tmp_path / f"{night}.json", _rows(night), date=f"2026-01-0{night + 2}T02:00:00Z"))
-        store.add_file(
-            write_json(
-                tmp_path / "gpu.json",
-                [row(GEMV, 0.1)],
-                date="2026-01-01T02:00:00Z",
-                device="NVIDIA <b>H100</b>",
-                device_kind="cuda",
+            store.add(
+                of_file(write_json(tmp_path / f"{night}.json", _rows(night), date=f"2026-01-0{night + 2}T02:00:00Z"))
+            )
+        store.add(
+            of_file(
+                write_json(
+                    tmp_path / "gpu.json",
+                    [row(GEMV, 0.1)],
+                    date="2026-01-01T02:00:00Z",
+                    device="NVIDIA <b>H100</b>",
+                    device_kind="cuda",
+                )
             )
         )
         yield store

@@ -19,6 +19,7 @@ from postgresql import Server
 from roofreport.errors import UnusableInputError
 from roofreport.history import record, tables
 from roofreport.history.keeping import faults
+from roofreport.history.record import of_file
 from roofreport.history.store import Store, open_store
 from sqlalchemy import create_engine, text, update
 
@@ -64,7 +65,7 @@ def test_a_file_that_was_only_begun_is_finished(tmp_path: Path) -> None:
     with pytest.raises(UnusableInputError):
         open_store(str(path))
     with open_store(str(path), create=True) as store:
-        assert store.add_file(write_json(tmp_path / "1.json")).is_new
+        assert store.add(of_file(write_json(tmp_path / "1.json"))).is_new
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_nothing_is_made_unless_it_is_asked_for(where: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(("version", "why"), [("3", "was made by a newer program"), ("x", "has the unknown version x")])
 def test_a_history_of_another_version_is_refused(where: str, version: str, why: str, tmp_path: Path) -> None:
     with open_store(where, create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
         with store.database.writing() as connection:
             connection.execute(update(tables.meta).values(value=version))
     for create in (True, False):
@@ -117,7 +118,7 @@ def test_tables_of_others_in_the_same_database_stay(postgres_where: str, tmp_pat
         connection.execute(text("CREATE TABLE runs (id INTEGER)"))
         connection.execute(text("INSERT INTO runs VALUES (7)"))
     with open_store(postgres_where, create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT id FROM runs")).scalars().all() == [7]
     engine.dispose()
@@ -163,7 +164,7 @@ def _small_files() -> None:
 def test_a_limit_on_file_sizes_loses_nothing(tmp_path: Path) -> None:
     where = str(tmp_path / "history.db")
     with open_store(where, create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
     large = write_json(tmp_path / "2.json", [row(f"matmul/n:{number}", 1.0) for number in range(2000)])
     done = _report("add", f"--store={where}", large, preexec_fn=_small_files)
     assert done.returncode == 2, done.stdout
@@ -172,7 +173,7 @@ def test_a_limit_on_file_sizes_loses_nothing(tmp_path: Path) -> None:
     with open_store(where) as store:
         assert len(store.runs()) == 1
         assert list(faults(store)) == []
-        assert store.add_file(large).is_new
+        assert store.add(of_file(large)).is_new
 
 
 def test_a_full_disk_is_reported_as_one(tmp_path: Path) -> None:
@@ -205,9 +206,9 @@ def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "insert_readings", broken)
         with pytest.raises(RuntimeError, match="planted"):
-            store.add_file(write_json(tmp_path / "1.json"))
+            store.add(of_file(write_json(tmp_path / "1.json")))
     assert store.runs() == []
-    assert store.add_file(tmp_path / "1.json").is_new
+    assert store.add(of_file(tmp_path / "1.json")).is_new
     assert list(faults(store)) == []
 
 
@@ -236,7 +237,7 @@ def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeyp
 def test_rows_of_another_writer_are_refused(change: str, tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     with open_store(str(path), create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
         store.accept("*", store.runs()[0].started, "so be it")
     with sqlite3.connect(path) as database:
         database.execute(f"UPDATE {change}")

@@ -39,7 +39,7 @@ def _record(path: Path, began: str, gemv: float) -> Path:
 
 def test_a_run_is_there_once(store: Store, tmp_path: Path) -> None:
     path = _night(tmp_path, 1)
-    first, second = store.add_file(path), store.add_file(path)
+    first, second = store.add(of_file(path)), store.add(of_file(path))
     assert (first.is_new, second.is_new) == (True, False)
     assert first.run == second.run
     assert (first.run.revision, first.run.name, first.cases) == ("abc", "1.json", 3)
@@ -52,10 +52,10 @@ def test_a_record_and_the_json_of_its_run_are_one_run(store: Store, tmp_path: Pa
     lines = [line(name, time, median_s=float(f"{time / 1e3 / 3:.12g}")) for name, time in TIMES.items()]
     record = _journal(tmp_path / "1.jsonl", header(started=_date(1)), *lines)
     other = write_json(tmp_path / "1.json", scaled(1 / 3), started=_date(1), date="2026-01-01T03:00:00+01:00")
-    added = [store.add_file(path) for path in ((record, other) if record_first else (other, record))]
+    added = [store.add(of_file(path)) for path in ((record, other) if record_first else (other, record))]
     assert [one.is_new for one in added] == [True, False]
     assert added[1].completed is not record_first
-    assert not any(store.add_file(path).completed for path in (other, record))
+    assert not any(store.add(of_file(path)).completed for path in (other, record))
     (run,) = store.runs()
     assert store.known(of_file(other)) == store.known(of_file(record)) == run
     assert (run.name, store.record(run).text) == (record.name, record.read_text()), "the program's own remains"
@@ -70,7 +70,7 @@ def test_a_record_and_the_json_of_its_run_are_one_run(store: Store, tmp_path: Pa
 def test_the_date_that_a_run_was_given_outlives_its_json(store: Store, tmp_path: Path) -> None:
     given = datetime(2025, 5, 5, tzinfo=timezone.utc)
     for path in (write_json(tmp_path / "1.json"), _journal(tmp_path / "1.jsonl")):
-        assert store.add_file(path, given if path.suffix == ".json" else None).run.started == given
+        assert store.add(of_file(path), given if path.suffix == ".json" else None).run.started == given
 
 
 _SAME_IN_NINE_DIGITS = (1.0000000001, 1.0000000002)
@@ -82,10 +82,10 @@ def test_runs_that_differ_in_the_tenth_digit_are_two(store: Store, tmp_path: Pat
     for time in _SAME_IN_NINE_DIGITS:
         path = tmp_path / f"{time}.json"
         if kind == "json":
-            store.add_file(write_json(path, [row(GEMV, time)]))
+            store.add(of_file(write_json(path, [row(GEMV, time)])))
         else:
-            store.add_file(_record(path, _date(1), time))
-            store.add_file(_record(path, "", time))
+            store.add(of_file(_record(path, _date(1), time)))
+            store.add(of_file(_record(path, "", time)))
     assert len(store.runs()) == (2 if kind == "json" else 4)
     assert len({reading.value for readings in store.history("time").values() for reading in readings}) == 2
 
@@ -100,15 +100,17 @@ def test_runs_that_differ_in_the_tenth_digit_are_two(store: Store, tmp_path: Pat
     ],
 )
 def test_json_of_another_run_is_another_run(store: Store, tmp_path: Path, other: dict[str, str]) -> None:
-    store.add_file(_journal(tmp_path / "1.jsonl"))
-    assert store.add_file(write_json(tmp_path / "1.json", None, **other)).is_new
-    assert store.add_file(write_json(tmp_path / "2.json", scaled(1.0)[:2])).is_new, "without one of the cases"
-    assert not store.add_file(write_json(tmp_path / "3.json", scaled(1.5))).is_new, "its figures do not tell runs apart"
+    store.add(of_file(_journal(tmp_path / "1.jsonl")))
+    assert store.add(of_file(write_json(tmp_path / "1.json", None, **other))).is_new
+    assert store.add(of_file(write_json(tmp_path / "2.json", scaled(1.0)[:2]))).is_new, "without one of the cases"
+    assert not store.add(of_file(write_json(tmp_path / "3.json", scaled(1.5)))).is_new, (
+        "its figures do not tell runs apart"
+    )
 
 
 def test_a_record_does_not_replace_one_of_two_that_it_may_be_of(store: Store, tmp_path: Path) -> None:
     paths = [write_json(tmp_path / f"{factor}.json", scaled(factor)) for factor in (1.0, 1.1)]
-    assert all(store.add_file(path).is_new for path in (*paths, _journal(tmp_path / "1.jsonl")))
+    assert all(store.add(of_file(path)).is_new for path in (*paths, _journal(tmp_path / "1.jsonl")))
 
 
 def test_json_of_any_program_is_kept_as_a_record(store: Store, tmp_path: Path) -> None:
@@ -116,18 +118,18 @@ def test_json_of_any_program_is_kept_as_a_record(store: Store, tmp_path: Path) -
     rows = [row("BM_Sort/8", 1 / 3, items_per_second=1e9 / 7), error_row("BM_Sort/9", "too large")]
     path = tmp_path / "1.json"
     path.write_text(json.dumps({"context": context, "benchmarks": rows}))
-    run = store.add_file(path).run
+    run = store.add(of_file(path)).run
     kept, written = store.record(run), load(path)
     assert [json.loads(line).get("name", "") for line in kept.text.splitlines()] == ["", "BM_Sort/8", "BM_Sort/9"]
     assert replace(kept.result, path=path) == written, "every figure is exactly that of the JSON"
     assert kept.result.cases[0].seconds == 1 / 3 * 1e-3
-    assert not store.add_file(path).is_new
+    assert not store.add(of_file(path)).is_new
     assert (run.started, run.context) == (datetime(2026, 1, 1, 2, tzinfo=timezone.utc), kept.result.context)
 
 
 def test_a_record_comes_back_byte_for_byte(store: Store, tmp_path: Path) -> None:
     path = _journal(tmp_path / "1.jsonl")
-    run = store.add_file(path).run
+    run = store.add(of_file(path)).run
     assert store.record(run).text == path.read_text()
     assert run.context["device"] == "Test CPU"
 
@@ -135,13 +137,15 @@ def test_a_record_comes_back_byte_for_byte(store: Store, tmp_path: Path) -> None
 def test_a_record_without_a_date_is_as_old_as_its_file(store: Store, tmp_path: Path) -> None:
     path = _record(tmp_path / "1.jsonl", "", 1.0)
     os.utime(path, (1e9, 1e9))
-    assert store.add_file(path).run.started == datetime(2001, 9, 9, 1, 46, 40, tzinfo=timezone.utc)
-    assert store.add_file(write_json(tmp_path / "1.json", [row(GEMV, 1.0)])).is_new, "nothing says that it is its run"
+    assert store.add(of_file(path)).run.started == datetime(2001, 9, 9, 1, 46, 40, tzinfo=timezone.utc)
+    assert store.add(of_file(write_json(tmp_path / "1.json", [row(GEMV, 1.0)]))).is_new, (
+        "nothing says that it is its run"
+    )
 
 
 def test_history_is_oldest_first_whatever_came_first(store: Store, tmp_path: Path) -> None:
     for day in (3, 1, 2):
-        store.add_file(_night(tmp_path, day, factor=day))
+        store.add(of_file(_night(tmp_path, day, factor=day)))
     found = {series.case: readings for series, readings in store.history("time").items()}
     assert [reading.value for reading in found[GEMV]] == pytest.approx([0.001, 0.002, 0.003])
     (matmul,) = store.series("time", "matmul*")
@@ -156,7 +160,7 @@ def test_readings(store: Store, tmp_path: Path) -> None:
     """The median of repetitions; a failed case has no value."""
     rows = [row(GEMV, time, repetition) for repetition, time in enumerate((1.0, 5.0, 1.2))]
     rows += [row(MATMUL, 10.0, noisy=1.0), error_row("norm/n:1", "failed: wrong result")]
-    store.add_file(write_json(tmp_path / "1.json", rows))
+    store.add(of_file(write_json(tmp_path / "1.json", rows)))
     found = {series.case: readings[0] for series, readings in store.history("time").items()}
     assert found[GEMV].value == pytest.approx(0.0012)
     failed = found["norm/n:1"]
@@ -176,7 +180,7 @@ def _with_many_names(folder: Path) -> tuple[Path, dict[str, float]]:
 def test_names_may_be_long_and_of_any_characters(store: Store, tmp_path: Path) -> None:
     path, names = _with_many_names(tmp_path)
     for _ in range(2):
-        store.add_file(path)
+        store.add(of_file(path))
     ((series, (reading,)),) = store.history("time").items()
     assert series.case == series.machine.facts["device"] == reading.run.revision
     assert names.items() <= reading.counters.items()
@@ -198,9 +202,9 @@ def test_names_may_be_long_and_of_any_characters(store: Store, tmp_path: Path) -
 def test_another_machine_or_toolchain_begins_new_series(
     store: Store, tmp_path: Path, changed: dict[str, str], new_machine: bool, new_toolchain: bool
 ) -> None:
-    store.add_file(_night(tmp_path, 1))
+    store.add(of_file(_night(tmp_path, 1)))
     before = {series.key for series in store.series()}
-    added = store.add_file(_night(tmp_path, 2, 1.0, **changed))
+    added = store.add(of_file(_night(tmp_path, 2, 1.0, **changed)))
     assert (added.new_machine, added.new_toolchain) == (new_machine, new_toolchain)
     after = {series.key for series in store.series()}
     assert before <= after

@@ -15,6 +15,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.history import tables
 from roofreport.history.database import open_database
 from roofreport.history.keeping import faults
+from roofreport.history.record import of_file
 from roofreport.history.store import Store, open_store
 from sqlalchemy import text
 
@@ -60,7 +61,7 @@ def test_files_become_records(where: str, tmp_path: Path, capsys: pytest.Capture
     undated.write_text(_UNDATED)
     with open_store(where, create=True) as store:
         for path in (*paths, journal):
-            store.add_file(path)
+            store.add(of_file(path))
         store.accept("*", store.runs()[0].started, "so be it")
         before = store.runs(), store.history("time"), store.annotations()
     other = _UNDATED.replace('"stop": "converged"', '"stop": "max_time"')
@@ -83,7 +84,7 @@ def test_files_become_records(where: str, tmp_path: Path, capsys: pytest.Capture
         # Of both files of a run: the samples of one, the date and the host of the other.
         assert (by_id[2].text, runs[2].id, runs[2].context["host_name"]) == (_UNDATED, 2, BEGAN["host_name"])
         assert runs[2].context["started"] == f"{runs[2].started:%Y-%m-%dT%H:%M:%SZ}" == "2026-01-02T02:00:00Z"
-        assert not any(store.add_file(path).is_new for path in (*paths[:2], undated, journal))
+        assert not any(store.add(of_file(path)).is_new for path in (*paths[:2], undated, journal))
         assert not _has_files(store)
         wrong = list(faults(store))
         assert [fault.partition(":")[0] for fault in wrong] == ["run 2", "run 3"], "made with files of other cases"
@@ -94,7 +95,7 @@ def test_files_become_records(where: str, tmp_path: Path, capsys: pytest.Capture
 def test_a_damaged_file_stays(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_store(where, create=True) as store:
         for factor in (1.0, 2.0, 3.0, 4.0):
-            store.add_file(write_json(tmp_path / f"{factor}.json", scaled(factor)))
+            store.add(of_file(write_json(tmp_path / f"{factor}.json", scaled(factor))))
     whole = (tmp_path / "1.0.json").read_text()
     _make_old(where, {1: {"json": whole}, 2: {"json": whole[:-9]}, 3: {}, 4: {"json": whole}})
     with open_store(where) as store:
@@ -110,7 +111,7 @@ def test_a_damaged_file_stays(where: str, tmp_path: Path, capsys: pytest.Capture
 
 def test_a_changed_file_is_not_taken_for_what_was_added(where: str, tmp_path: Path) -> None:
     with open_store(where, create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
     _make_old(where, {1: {"json": (tmp_path / "1.json").read_text()}})
     database = open_database(where, create=False)
     with database.writing() as connection:
@@ -135,7 +136,7 @@ def test_a_changed_file_is_not_taken_for_what_was_added(where: str, tmp_path: Pa
 def test_rows_of_another_writer_stay(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.db"
     with open_store(str(path), create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
     _make_old(str(path), {1: {"json": (tmp_path / "1.json").read_text()}})
     with sqlite3.connect(path) as database:
         database.execute(f"UPDATE {change}")
@@ -148,7 +149,7 @@ def test_an_upgrade_that_fails_changes_nothing(where: str, tmp_path: Path, monke
     from roofreport.history import upgrade
 
     with open_store(where, create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
     _make_old(where, {1: {"json": (tmp_path / "1.json").read_text()}})
 
     def broken(*_: object) -> None:
@@ -160,13 +161,13 @@ def test_an_upgrade_that_fails_changes_nothing(where: str, tmp_path: Path, monke
             open_store(where)
     with open_store(where) as store:
         assert list(faults(store)) == []
-        assert not store.add_file(tmp_path / "1.json").is_new
+        assert not store.add(of_file(tmp_path / "1.json")).is_new
 
 
 def test_an_old_history_that_may_not_be_written_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = tmp_path / "history.db"
     with open_store(str(where), create=True) as store:
-        store.add_file(write_json(tmp_path / "1.json"))
+        store.add(of_file(write_json(tmp_path / "1.json")))
     _make_old(str(where), {1: {"json": (tmp_path / "1.json").read_text()}})
     before = where.read_bytes()
     with monkeypatch.context() as patch:

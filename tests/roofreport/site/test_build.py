@@ -16,6 +16,7 @@ import sites
 import years
 from roofreport.cli import main
 from roofreport.gate.verdicts import Finding, judge
+from roofreport.history.record import of_file
 from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
 from roofreport.history.store import Store, open_store
 from roofreport.io.contract import TIME, Better, Metric, packaged
@@ -231,7 +232,7 @@ def test_the_roofline_of_a_night_is_that_of_its_record(tmp_path: Path) -> None:
     line["counters"] |= {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": 1e12 / 19.5e12, "noisy": 1.0}
     (tmp_path / "night.jsonl").write_text(builders.journal_text(builders.header(), line))
     with open_store(str(tmp_path / "history.db"), create=True) as opened:
-        opened.add_file(tmp_path / "night.jsonl")
+        opened.add(of_file(tmp_path / "night.jsonl"))
     site = sites.build(tmp_path, tmp_path / "history.db")
     (night,) = (site.folder / "data/night").glob("*.js")
     drawn = _data(site, f"night/{night.stem}")

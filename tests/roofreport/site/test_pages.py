@@ -20,6 +20,7 @@ import sites
 import years
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
+from roofreport.history.record import of_file
 from roofreport.history.store import open_store
 from roofreport.site import overview
 
@@ -160,7 +161,7 @@ def test_figures_in_doubt_are_not_called_the_same(chromium: Browser, tmp_path: P
             line["counters"] |= {"noisy": 1}
             path = tmp_path / f"{night}.jsonl"
             path.write_text(builders.journal_text(builders.header(started=f"2026-01-0{night}T00:00:00+00:00"), line))
-            opened.add_file(path)
+            opened.add(of_file(path))
     with sites.visit(chromium) as visit:
         page = visit.open(sites.build(tmp_path, store).url("compare"))
         expect(page.locator("#count")).to_have_text("▲ 0 worse, ▼ 0 better, · 0 the same, ≈ 1 ambiguous")
@@ -369,7 +370,7 @@ def test_a_figure_is_that_of_the_processes_that_count(chromium: Browser, tmp_pat
             line["counters"] |= {"noisy": noisy}
             path = tmp_path / f"{hour}.jsonl"
             path.write_text(builders.journal_text(builders.header(started=f"2026-01-01T0{hour}:00:00+00:00"), line))
-            opened.add_file(path)
+            opened.add(of_file(path))
     site = sites.build(tmp_path, store)
     with sites.visit(chromium) as visit:
         index = visit.open(site.url("index"))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from roofreport import units
 from roofreport.errors import UnusableInputError
-from roofreport.exit_status import Deferred
+from roofreport.exit_status import deferred
 from roofreport.io import case_name
 from roofreport.io.contract import Contract, packaged, read_contract, unpacked_contract
 from roofreport.io.load import load
@@ -151,7 +151,7 @@ _ALIKE = {"ROOFBENCH_WAIT_POLICY": "usual"}
 def run(command: Command, out: Path) -> Finished:
     """`out` becomes the result file."""
     start = time.monotonic()
-    with Deferred() as release:
+    with deferred() as release:
         process = subprocess.Popen(
             [*command.arguments, f"--benchmark_out={out}", "--benchmark_out_format=json"],
             stdin=subprocess.DEVNULL,

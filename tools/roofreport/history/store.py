@@ -18,7 +18,7 @@ from sqlalchemy.exc import NoResultFound
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
 from roofreport.history.database import Database, open_database
-from roofreport.history.record import Record, details_of, of_file, of_text, readings_of, run_of
+from roofreport.history.record import Record, details_of, of_text, readings_of, run_of
 from roofreport.history.records import (
     KINDS,
     PROFILE,
@@ -168,9 +168,6 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.database.close()
-
-    def add_file(self, path: Path, started: datetime | None = None) -> Added:
-        return self.add(of_file(path), started)
 
     def add(self, record: Record, started: datetime | None = None) -> Added:
         """`started`: when the run began, in place of its own date."""
