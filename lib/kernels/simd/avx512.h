@@ -145,6 +145,11 @@ ROOFBENCH_TARGET_AVX512 inline void FetchStream(const std::byte* at) {
   Prefetch(at + 512);
 }
 
+// The same for a kernel that is told how to fetch.
+struct StreamFetch {
+  ROOFBENCH_TARGET_AVX512 void operator()(const std::byte* at) const { FetchStream(at); }
+};
+
 // sum + a · b in each lane of two bf16.
 ROOFBENCH_TARGET_AVX512_BF16 inline __m512 PlusDot(__m512 sum, __m512i a, __m512i b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
@@ -158,6 +163,20 @@ struct Int4Halves {
 ROOFBENCH_TARGET_AVX512 inline Int4Halves HalvesOf(__m512i words) {
   const __m512i mask = _mm512_set1_epi8(15);
   return {_mm512_and_si512(words, mask), _mm512_and_si512(_mm512_srli_epi32(words, 4), mask)};
+}
+// Those of the words at `tile` and, with more tiles, `distance` bytes further on: the lower ones, then the upper.
+// `fetch` is told where each lies.
+template <std::size_t kTiles, typename Fetch>
+ROOFBENCH_TARGET_AVX512 inline void LoadHalves(const std::byte* tile, int64_t distance, Fetch fetch,
+                                               __m512i (&halves)[2][kTiles]) {
+#pragma GCC unroll 2
+  for (std::size_t t = 0; t < kTiles; ++t) {
+    const std::byte* const words = tile + static_cast<int64_t>(t) * distance;
+    fetch(words);
+    const Int4Halves of_tile = HalvesOf(_mm512_loadu_si512(words));
+    halves[0][t] = of_tile.lower;
+    halves[1][t] = of_tile.upper;
+  }
 }
 struct Int4Scales {
   __m512 scale;

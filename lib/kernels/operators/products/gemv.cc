@@ -260,7 +260,7 @@ const FixedPointVectors& Prepare(const Gemv<Weight, Bf16, Y>& work, const Parall
 }
 
 template <typename Weight, typename X, typename Y>
-void RunPrepared(const Gemv<Weight, X, Y>& work, const PlainVectors<X>& x, Range rows) {
+void RunRows(const Gemv<Weight, X, Y>& work, const PlainVectors<X>& x, Range rows) {
   const auto [data, n, k] = work.weight;
   if constexpr (std::is_same_v<Weight, Bf16Weight>) {
     if (x.tiles != nullptr) {
@@ -273,23 +273,6 @@ void RunPrepared(const Gemv<Weight, X, Y>& work, const PlainVectors<X>& x, Range
     BestVariant<kPlainVariants<Weight, X>>().rows(work.weight, work.x + vector * work.weight.k, y, chunk);
   });
 }
-template <Quantized Weight, typename Y>
-void RunPrepared(const Gemv<Weight, Bf16, Y>& work, const FixedPointVectors& x, Range rows) {
-  if (x.are_fixed() && work.m > 1) {
-    const int64_t by_tiles = x.columns().vectors();
-    if constexpr (std::is_same_v<Weight, Int8Weight>) {
-      if (by_tiles > 0) x.columns().RunRows(work.weight, rows, work.y);
-    }
-    if (by_tiles < work.m) FewByFew(work, x.fixed(), by_tiles, rows);
-    return;
-  }
-  OneByOne(work, rows, [&](int64_t vector, float* y, Range chunk) {
-    const FixedPoint* const fixed = x.fixed()[vector];
-    if (fixed == nullptr) return PortableRows(work.weight, x.floats(vector), y, chunk);
-    BestVariant<kFixedPointVariants<Weight>>().rows(work.weight, *fixed, y, chunk);
-  });
-}
-
 // Vectors whose forms are kept at a time.
 constexpr int64_t kMostTogether = 64;
 
@@ -314,13 +297,25 @@ void Clear(const Gemv<Weight, X, Y>& work, Range rows) {
 
 template <Quantized Weight, typename Y>
 void RunRows(const Gemv<Weight, Bf16, Y>& work, const FixedPointVectors& x, Range rows) {
-  RunPrepared(work, x, rows);
+  if (x.are_fixed() && work.m > 1) {
+    const int64_t by_tiles = x.columns().vectors();
+    if constexpr (std::is_same_v<Weight, Int8Weight>) {
+      if (by_tiles > 0) x.columns().RunRows(work.weight, rows, work.y);
+    }
+    if (by_tiles < work.m) FewByFew(work, x.fixed(), by_tiles, rows);
+    return;
+  }
+  OneByOne(work, rows, [&](int64_t vector, float* y, Range chunk) {
+    const FixedPoint* const fixed = x.fixed()[vector];
+    if (fixed == nullptr) return PortableRows(work.weight, x.floats(vector), y, chunk);
+    BestVariant<kFixedPointVariants<Weight>>().rows(work.weight, *fixed, y, chunk);
+  });
 }
 
 template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
   if (work.weight.k == 0) return Clear(work, rows);
-  ForParts(work, [&](const auto& part) { RunPrepared(part, Prepare(part, SerialFor()), rows); });
+  ForParts(work, [&](const auto& part) { RunRows(part, Prepare(part, SerialFor()), rows); });
 }
 
 template <typename Weight, typename X, typename Y>
@@ -328,7 +323,7 @@ void Run(const Gemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
   if (work.weight.k == 0) return Clear(work, {0, work.weight.n});
   ForParts(work, [&](const auto& part) {
     const auto& x = Prepare(part, parallel_for);
-    parallel_for(part.weight.n, kRowGrain<Weight>, [&](Range rows) { RunPrepared(part, x, rows); });
+    parallel_for(part.weight.n, kRowGrain<Weight>, [&](Range rows) { RunRows(part, x, rows); });
   });
 }
 
@@ -344,7 +339,7 @@ void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for) 
       const int64_t expert = unit / units;
       const int64_t end = std::min(range.end, (expert + 1) * units);
       const Range rows{(unit - expert * units) * grain, std::min((end - expert * units) * grain, work.weight.n)};
-      RunPrepared(
+      RunRows(
           Gemv<Weight, X, Y>{
               .weight = Expert(work.weight, work.experts[expert]), .x = work.x, .y = work.y + expert * work.weight.n},
           x, rows);

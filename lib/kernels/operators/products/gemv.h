@@ -49,9 +49,10 @@ void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for);
 template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows);
 
-// The same with vectors that were converted from work.x, for products whose rows are computed in several pieces.
 template <typename Weight>
 concept Quantized = std::same_as<Weight, Int8Weight> || std::same_as<Weight, Int4Weight>;
+
+// The same with vectors that were converted from work.x, for products whose rows are computed in several pieces.
 template <Quantized Weight, typename Y>
 void RunRows(const Gemv<Weight, Bf16, Y>& work, const FixedPointVectors& x, Range rows);
 

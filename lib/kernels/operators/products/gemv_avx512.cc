@@ -191,12 +191,9 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   }
 }
 
-// Prefetches nothing, memory that is read front to back, and a line of the next level `ahead` bytes further on.
+// Prefetches nothing, and a line of the next level `ahead` bytes further on.
 struct NoFetch {
   void operator()(const std::byte* /*at*/) const {}
-};
-struct StreamFetch {
-  ROOFBENCH_TARGET_AVX512 void operator()(const std::byte* at) const { avx512::FetchStream(at); }
 };
 struct AheadFetch {
   ROOFBENCH_TARGET_AVX512 void operator()(const std::byte* at) const { avx512::PrefetchL2(at + ahead); }
@@ -246,13 +243,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void TilesInt4(const std::byte* tile, int64_
 #pragma GCC unroll 16
         for (int64_t word = 0; word < kWords; ++word, tile += kLineBytes, column += 8) {
           __m512i halves[2][kTiles];
-#pragma GCC unroll 2
-          for (int t = 0; t < kTiles; ++t) {
-            fetch(tile + t * distance);
-            const avx512::Int4Halves of_tile = avx512::HalvesOf(_mm512_loadu_si512(tile + t * distance));
-            halves[0][t] = of_tile.lower;
-            halves[1][t] = of_tile.upper;
-          }
+          avx512::LoadHalves(tile, distance, fetch, halves);
 #pragma GCC unroll 2
           for (int half = 0; half < 2; ++half) {
 #pragma GCC unroll 8
@@ -421,7 +412,7 @@ void StreamTiles(const Int4Weight& weight, const FixedPoint& x, float* y, Range 
   const int64_t tiles = Int4Tiles(rows.size());
   const int64_t stride = tiles / kStreams;
   const FixedPoint* const vector = &x;
-  const auto in_order = [](int64_t) { return StreamFetch(); };
+  const auto in_order = [](int64_t) { return avx512::StreamFetch(); };
   if constexpr (kStreams == 1) return TileRows<kGroup, 1, 1>(weight, &vector, y, 0, rows, {0, tiles}, 1, in_order);
   TileRows<kGroup, kStreams, 1>(weight, &vector, y, 0, rows, {0, stride}, stride, [](int64_t) { return NoFetch(); });
   TileRows<kGroup, 1, 1>(weight, &vector, y, 0, rows, {stride * kStreams, tiles}, 1, in_order);

@@ -156,13 +156,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void TileRows(const Int4Block<Y>& block, int
     tile += kLineBytes;
     for (int64_t i = 0; i < block.group; i += 8, tile += kLineBytes, x += 8) {
       __m512i halves[2][kTiles];
-#pragma GCC unroll 2
-      for (int t = 0; t < kTiles; ++t) {
-        FetchStream(tile + t * distance);
-        const Int4Halves of_tile = HalvesOf(_mm512_loadu_si512(tile + t * distance));
-        halves[0][t] = of_tile.lower;
-        halves[1][t] = of_tile.upper;
-      }
+      LoadHalves(tile, distance, StreamFetch(), halves);
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
 #pragma GCC unroll 8
