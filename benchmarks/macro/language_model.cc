@@ -205,7 +205,9 @@ workload::StoredDecoder StoredAt(const Point& at) {
   workload::StoredDecoder stored =
       StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
   stored.own_kernels = IsOwn(at);
-  stored.tiles = kernels::TileLinearKernelsHere() != nullptr;
+  const kernels::TileLinearKernels* const tiles = kernels::TileLinearKernelsHere();
+  stored.tiles = tiles != nullptr;
+  stored.packs_int4 = tiles != nullptr && tiles->in_registers;
   return stored;
 }
 

@@ -198,7 +198,7 @@ std::string Suggestion(const std::vector<const FamilyGrid*>& families, const Sel
       if (longer != parts.end()) nearest = *longer;
     }
     if (!nearest.empty()) return StrCat("; did you mean '", nearest, "' for '", word, "'?");
-    const std::string made = known ? "" : AxisThatMakes(families, filter, word);
+    std::string made = known ? "" : AxisThatMakes(families, filter, word);
     if (!made.empty()) return made;
     begin = end == filter.end() ? end : std::next(end);
   }

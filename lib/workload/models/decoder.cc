@@ -305,10 +305,11 @@ double StoredDecoder::LayerBytes(double tokens) const {
 double StoredDecoder::PackedVectorBytes(double tokens) const {
   if (!TakesTiles(*this) || RoundsVectors(format) || tokens <= 1) return 0;
   const Transformer& s = shape.base;
-  if (format == WeightFormat::kInt8) {
-    // So many vectors at a time, each in two bytes an element, and once more as columns.
+  if (format == WeightFormat::kInt8 || (format == WeightFormat::kInt4 && !packs_int4)) {
+    // So many vectors at a time, each in two bytes an element, and for int8 once more as columns.
     constexpr double kAtOnce = 64;
-    return 4 * std::min(tokens, kAtOnce) * std::max({s.d_model, s.QueryWidth(), s.d_ff});
+    const double bytes = format == WeightFormat::kInt8 ? 4 : 2;
+    return bytes * std::min(tokens, kAtOnce) * std::max({s.d_model, s.QueryWidth(), s.d_ff});
   }
   return ElementBytes(Dtype::kBf16) *
          std::max({tokens * s.d_model, tokens * s.QueryWidth(), shape.TokensOfAnExpert(tokens) * s.d_ff});
