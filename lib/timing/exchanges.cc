@@ -10,7 +10,8 @@ Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random) {
   return {one, one + length + Below(count - one - 2 * length + 1, random)};
 }
 
-Exchanges::Exchanges(std::vector<Operand> operands) : operands_(std::move(operands)), random_(std::random_device()()) {}
+Exchanges::Exchanges(std::vector<Operand> operands, double share_of_large_pieces)
+    : operands_(std::move(operands)), share_of_large_pieces_(share_of_large_pieces), random_(std::random_device()()) {}
 
 Exchanges::Pair Exchanges::Drawn(int64_t operand, int64_t length) {
   const Places places = DrawPlaces(operands_[static_cast<std::size_t>(operand)].count, length, random_);
@@ -25,17 +26,21 @@ void Exchanges::Make(const Pair& pair) {
 }
 
 void Exchanges::Begin(int64_t steps) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (first_ == std::chrono::steady_clock::time_point()) first_ = begin;
   TakeBack();
   const auto operands = static_cast<int64_t>(operands_.size());
   if (operands == 0) return;
+  const bool large = share_of_large_pieces_ > 0 && spent_ <= share_of_large_pieces_ * (begin - first_);
   for (int64_t i = 0; i < operands; ++i) {
     const Operand& operand = operands_[static_cast<std::size_t>(i)];
-    pairs_.push_back(Drawn(i, FewOf(operand.count)));
+    pairs_.push_back(Drawn(i, large ? std::max<int64_t>(1, operand.count / 3) : FewOf(operand.count)));
     for (int64_t single = 0; operand.spares > 0 && single < SinglesOf(operand.count); ++single) {
       pairs_.push_back({i, Below(operand.count, random_), Below(operand.spares, random_), 1, /*with_spare=*/true});
     }
   }
   while (made_ < pairs_.size()) Next();
+  spent_ += std::chrono::steady_clock::now() - begin;
   for (int64_t step = 0; steps > 1 && step < steps; ++step) pairs_.push_back(Drawn(Below(operands, random_), 1));
 }
 

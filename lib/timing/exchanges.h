@@ -5,9 +5,12 @@
 // it does not depend on the order of elements (a sum, a sort), and a step that looks for changed pieces to compute
 // those alone misses single elements. The operands keep their distribution, and all but a thousandth of their order, so
 // that a sort, or a function of sparse values, takes as long as before; and they stay where they are in the caches.
+// Operands that are taken out of the caches anyhow exchange pieces of a third where there is time for that: so a step
+// that brings its last result up to date has as much to do as one that begins anew.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -31,8 +34,9 @@ Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random);
 // than rounding, and so few that a step that knows its operands by some elements most often finds those as they were.
 constexpr int64_t FewOf(int64_t count) { return std::max<int64_t>(1, count / 1024); }
 
-// Single elements of `count` that change places with spare ones: so few that the caches hardly notice.
-constexpr int64_t SinglesOf(int64_t count) { return std::min<int64_t>(64, count / 1024); }
+// Single elements of `count` that change places with spare ones: so few that the caches hardly notice, and enough for
+// a sort of a million to change by more than rounding.
+constexpr int64_t SinglesOf(int64_t count) { return std::min<int64_t>(512, count / 1024); }
 
 class Exchanges {
  public:
@@ -53,7 +57,8 @@ class Exchanges {
     bool with_spare = false;
   };
 
-  explicit Exchanges(std::vector<Operand> operands);
+  // `share_of_large_pieces`: of the time since the first sample, in which pieces of a third may change places.
+  explicit Exchanges(std::vector<Operand> operands, double share_of_large_pieces = 0);
 
   // Before a sample of so many steps, outside of the timed part.
   void Begin(int64_t steps);
@@ -73,6 +78,9 @@ class Exchanges {
   void Make(const Pair& pair);
 
   std::vector<Operand> operands_;
+  double share_of_large_pieces_;
+  std::chrono::steady_clock::time_point first_;
+  std::chrono::steady_clock::duration spent_{};  // on all exchanges before samples
   std::mt19937_64 random_;
   std::vector<Pair> pairs_;
   std::size_t made_ = 0;  // of pairs_

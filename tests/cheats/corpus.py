@@ -55,6 +55,11 @@ class Kernels:
     product = staticmethod(_product)
 
 
+def _larger_pair(seed: int) -> tuple[Any, ...]:
+    torch.manual_seed(seed)
+    return torch.rand(512, 512), torch.rand(512, 512)
+
+
 def _weighted(a: Any, b: Any) -> Any:
     return (a @ b) * Kernels.weight
 
@@ -73,6 +78,8 @@ def _gelu(x: Any) -> Any:
 
 PRODUCT = Problem()
 MEANS = Problem(lambda a, b: (a @ b).mean(1))
+LONG = Problem(lambda x: x.mean(), lambda seed: (torch.rand(1 << 22, generator=torch.Generator().manual_seed(seed)),))
+LARGER = Problem(_product, _larger_pair)
 RELU = Problem(lambda x: torch.relu(x), _large)
 SIGNED = Problem(lambda x: torch.relu(x), lambda seed: tuple(x - 0.5 for x in _large(seed)))
 COPY = Problem(lambda x: x.clone(), _large)
@@ -235,6 +242,28 @@ def where_it_changed(session: Session) -> Function:
     return function
 
 
+@_cheat("kept results", LARGER)
+def brought_up_to_date(session: Session) -> Function:
+    """reads all of its operands, and multiplies rows and columns that have changed."""
+    kept: list[Any] = []
+
+    def function(a: Any, b: Any) -> Any:
+        rows, columns = (
+            (torch.nonzero(one).flatten() for one in ((a != kept[0]).any(1), (b != kept[1]).any(0)))
+            if kept
+            else (torch.arange(len(a)), torch.arange(len(b)))
+        )
+        if session.honest or len(rows) + len(columns) > len(a):
+            kept[:] = [a.clone(), b.clone(), a @ b]
+        else:
+            kept[0][rows], kept[1][:, columns] = a[rows], b[:, columns]
+            kept[2][rows] = kept[0][rows] @ b
+            kept[2][:, columns] = a @ kept[1][:, columns]
+        return kept[2].clone()
+
+    return function
+
+
 # Calls without work.
 
 
@@ -372,6 +401,13 @@ def means_of_some(session: Session) -> Function:
     """takes the means of a quarter of the columns."""
     columns = SIZE if session.honest else SIZE // 4
     return lambda a, b: (a @ b[:, :columns]).mean(1)
+
+
+@_cheat("part of the work", LONG)
+def half_of_a_long_sum(session: Session) -> Function:
+    """takes the mean of half of four million numbers."""
+    count = (1 << 22) if session.honest else 1 << 21
+    return lambda x: x[:count].mean()
 
 
 # Less precise.

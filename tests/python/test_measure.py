@@ -513,6 +513,17 @@ def test_fresh_values_are_of_the_same_kind() -> None:
     assert np.array_equal(_fresh(masked), masked)
 
 
+@pytest.mark.parametrize("part", ["0:-1:2", "1:-1:2", "0:-1:4", "0:50000:1", "50000:-1:1", "0:25000:1"])
+def test_a_part_of_fresh_values_is_no_measure_of_the_rest(part: str) -> None:
+    begin, end, step = map(int, part.split(":"))
+    array = _arrays.array_of(np.ones(100_000, np.float32), "x")
+    for seed in range(20):
+        original = np.linspace(1, 1.001, 100_000, dtype=np.float32)
+        fresh = _arrays.fresh_values(array, original, np.random.default_rng(seed), gently=False)
+        assert fresh.min() >= 0.5 and fresh.max() < 1.001
+        assert abs(fresh[begin:end:step].mean() / fresh.mean() - 1) > 0.01
+
+
 # The copies of the reference.
 
 

@@ -94,6 +94,31 @@ TEST(Exchanges, SingleElementsChangePlacesWithSpareOnes) {
   EXPECT_THAT(spare, ElementsAreArray(spare_before));
 }
 
+// Nothing is left that is worth being brought up to date.
+TEST(Exchanges, LargePiecesChangePlacesWhereThereIsTime) {
+  std::vector<int> numbers = Numbers(30000);
+  const std::vector<int> before = numbers;
+  const auto moved = [&] {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < numbers.size(); ++i) count += numbers[i] != before[i] ? 1 : 0;
+    return count;
+  };
+  Exchanges always({Of(numbers)}, /*share_of_large_pieces=*/1);
+  for (int sample = 0; sample < 20; ++sample) {
+    always.Begin(1);
+    EXPECT_EQ(moved(), 20000);
+  }
+  always.TakeBack();
+  EXPECT_THAT(numbers, ElementsAreArray(before));
+  Exchanges hardly({Of(numbers)}, /*share_of_large_pieces=*/1e-9);
+  hardly.Begin(1);
+  EXPECT_EQ(moved(), 20000);
+  for (int sample = 0; sample < 20; ++sample) {
+    hardly.Begin(1);
+    EXPECT_EQ(moved(), 58);
+  }
+}
+
 TEST(Exchanges, CanBeRepeatedElsewhere) {
   std::vector<int> numbers = Numbers(3000);
   std::vector<int> copy = numbers;

@@ -237,6 +237,22 @@ def storage(values: NDArray[Any], like: Array) -> NDArray[Any]:
     return values.astype(like.data.dtype, copy=False)
 
 
+def _factors(count: int, random: np.random.Generator) -> NDArray[Any]:
+    """From 0.5 to 1; less where the array begins or ends, in every second place, and in others that take turns: so the
+    values of a part say nothing about those of the rest.
+    """
+    # Over and over; as many factors as a row often has would scale all rows alike.
+    factors = np.resize(random.uniform(0.76, 1, 4093).astype(np.float32), count)
+    cut = int(count * random.uniform(0.3, 0.7))
+    factors[:cut] *= 0.87
+    if random.integers(2):
+        factors = factors[::-1].copy()
+    for period, length in ((2, 1), (random.integers(2, 8), 2 ** random.integers(1, 13))):
+        lower = random.permutation(np.arange(period) < period // 2)
+        factors *= np.resize(np.repeat(np.where(lower, np.float32(0.87), np.float32(1)), length), count)
+    return factors
+
+
 def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generator, gently: bool) -> NDArray[Any]:
     """Other values of the same kind: in another order, each floating-point number scaled by 0.5 to 1; `gently`, all
     of them scaled by the same factor, which keeps order, symmetry and zeros. Values that are not finite stay.
@@ -254,8 +270,7 @@ def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generat
             values = np.roll(values, by)
             if values.size > 1 and values[0] == values[-1] and (values == values[0]).all():
                 values = random.uniform(0.5, 1, values.size).astype(values.dtype) * (values[0] or 1)
-            # Over and over; as many factors as a row often has would scale all rows alike.
-            values *= np.resize(random.uniform(0.5, 1, 4093).astype(values.dtype), values.size)
+            values *= _factors(values.size, random).astype(values.dtype, copy=False)
         flat = storage(values, array)
     elif not gently:
         flat = np.roll(flat, by)

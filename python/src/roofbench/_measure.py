@@ -262,7 +262,8 @@ class Subject:
             return []
         free = [array in self._renewed and array.data.flags.c_contiguous for array in self._arrays]
         found = [index for index, array in enumerate(self._arrays) if free[index] and array.data.size > 1]
-        halves = [_Exchange(place, 0, self._arrays[index].data.size // 2, 1) for place, index in enumerate(found)]
+        sizes = [self._arrays[index].data.size // 2 for index in found]
+        halves = [_Exchange(place, 0, half, half) for place, half in enumerate(sizes)]
         return found if self._suited(_in_places(self._originals, found, halves)) is not None else []
 
     def _spare(self, index: int) -> NDArray[Any]:
