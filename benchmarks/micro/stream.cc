@@ -3,7 +3,8 @@
 //
 // 64 KiB lies in a private L1 or L2, 1 MiB in L2, 8 MiB in the last level, 256 MiB and more beyond every cache of a
 // desktop; compare a GEMV or a norm with the cold points. The machine suite has the curve of one thread over all sizes,
-// which shows the levels as they are, and how many threads it takes to fill the bandwidth of memory.
+// which shows the levels as they are, that of all threads over those of caches, and how many threads it takes to fill
+// the bandwidth of memory.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full_like.h>
@@ -94,6 +95,8 @@ FamilyOf<O> Streams(StreamKind kind, std::string doc) {
       {16_Ki, 32_Ki, 64_Ki, 128_Ki, 256_Ki, 512_Ki, 1_Mi, 2_Mi, 4_Mi, 8_Mi, 16_Mi, 32_Mi, 64_Mi, 128_Mi, 256_Mi, 512_Mi,
        1_Gi},
       {1}, kWarm, {"plain"});
+  add(Suite::kMachine, {64_Ki, 128_Ki, 256_Ki, 512_Ki, 1_Mi, 2_Mi, 4_Mi, 8_Mi, 16_Mi, 32_Mi, 64_Mi, 128_Mi}, {0}, kWarm,
+      {"plain"});
   add(is_read ? Suite::kMachineQuick : Suite::kMachine, {256_Mi}, {1, 2, 4, 8, 16, 32, 64, 128, 256}, kWarm,
       {kFastest});
   add(Suite::kMachine, {256_Mi, 512_Mi, 1_Gi}, {0}, kCold, {kFastest, "plain", "streaming"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // y[i] = W[e(i)] · x[i]: the experts of a mixture for a prompt, whose rows lie expert by expert. One launch for all
-// experts against a product for each.
+// experts (eager) against a product for each (naive), and against our products of a prompt in bf16 (native), which pack
+// the rows of an expert in each step and read the weights as they are stored.
 //
 // Shapes: gate of Mixtral 8x7B (8 experts of 14336 x 4096), gate and up of Qwen3-30B-A3B (128 experts of 1536 x 2048).
 // Routers do not spread tokens evenly: the largest expert decides how long processors that share no expert take, and
@@ -22,9 +23,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/aten/elements.h"
 #include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/cli/flags.h"
+#include "lib/kernels/operators/products/gemv.h"
+#include "lib/kernels/operators/products/tile_product.h"
+#include "lib/kernels/threading/thread_pool.h"
 #include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"
@@ -148,6 +153,39 @@ void OneByOne(Grouped& o) {
   });
 }
 
+// The product of an expert by tiles, or of fewer rows than a tile is worth one after the other.
+std::function<void()> ByTiles(Grouped& o, const Point&, Inputs& in) {
+  using kernels::Bf16;
+  const kernels::TileLinearKernels& tiles = *kernels::TileLinearKernelsHere();
+  const int64_t n = o.weight.size(1);
+  const int64_t k = o.weight.size(2);
+  int64_t most = 0;
+  EachLoad(o.end, [&](int64_t, int64_t, int64_t count) { most = std::max(most, count); });
+  const int64_t steps = kernels::TileSteps(k * o.x.element_size());
+  at::Tensor packed = at::empty({kernels::PanelBytes(most, steps)}, at::kByte);
+  return [&o, &tiles, n, k, packed, threads = in.device().threads()] {
+    const kernels::ThreadPool pool(threads);
+    auto* const panels = static_cast<std::byte*>(packed.mutable_data_ptr());
+    EachLoad(o.end, [&](int64_t expert, int64_t first, int64_t count) {
+      const Bf16* const x = Elements<Bf16>(o.x) + first * k;
+      const Bf16* const w = Elements<Bf16>(o.weight) + expert * n * k;
+      Bf16* const y = Elements<Bf16>(o.y) + first * n;
+      if (count < tiles.least_rows) {
+        return kernels::Run(kernels::Gemv<kernels::Bf16Weight, Bf16, Bf16>{{w, n, k}, x, y, count}, pool);
+      }
+      tiles.pack(x, count, k, panels, pool);
+      tiles.run({.x = panels, .w = w, .y = y, .m = count, .n = n, .k = k}, pool);
+    });
+  };
+}
+
+absl::Status TilesSupport(const Point&, const Device&) {
+  if (kernels::TileLinearKernelsHere() != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "impl:native multiplies with tiles (Intel AMX) or AVX-512's dot products of bf16, which this processor or its "
+      "system lacks; impl:eager runs everywhere");
+}
+
 workload::GroupedGemm WorkAt(const Point& at) {
   double chosen = 0;
   EachLoad(EndsAt(at), [&](int64_t, int64_t, int64_t) { ++chosen; });
@@ -176,7 +214,7 @@ absl::Status SupportsRouting(const Point& at, const Device&) {
 }
 
 GridAxes Grid(const AxisList& experts, const AxisList& rows, const AxisList& n, const AxisList& k) {
-  return {{"impl", {"eager", "naive"}},
+  return {{"impl", {"eager", "naive", "native"}},
           {"dtype", {"bf16"}},
           {"routing", {"balanced", kJagged}},
           {"experts", experts},
@@ -204,6 +242,8 @@ const Registration kGroupedMm =
         .Impl("eager", [](Grouped& o) { o.y = at::_grouped_mm(o.x, o.weight.transpose(1, 2), o.ends); })
         .When(EagerSupports)
         .Impl("naive", OneByOne)
+        .Impl("native", OnCpu(ByTiles))
+        .When(TilesSupport)
         .Points(Suite::kQuick, Grid({8}, {512}, {1024}, {1024}))
         .Points(Suite::kStandard, Grid({8}, {256, 4096}, {14336}, {4096}))
         .Points(Suite::kStandard, Grid({128}, {1024, 16384}, {1536}, {2048}))
