@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofreport.exit_status import ended, status_of
+from roofreport.project_folder import typed
 from roofreport.text import printable
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -164,7 +165,7 @@ def refusal(why: str) -> SystemExit:
 
 
 def commands(experiment: Experiment, more: Sequence[str]) -> list[list[str]]:
-    """The run, then its reports, as typed in the root of the repository."""
+    """The run, then its reports; their programs lie in the root of the repository."""
     result = f"{experiment.name}.json"
     run = ["build/release/bin/roofbench", *experiment.flags, f"--benchmark_out={result}", *more]
     reports = [[result if word == RESULT else word for word in report] for report in experiment.reports]
@@ -200,7 +201,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         raise refusal(f"no experiment is called {options.name}: {', '.join(one.name for one in EXPERIMENTS)}")
     for command in commands(experiment, more):
         if options.show:
-            print(shlex.join(command))
+            print(shlex.join([typed(command[0], root), *command[1:]]))
             continue
         program = root / command[0]
         if not program.exists():

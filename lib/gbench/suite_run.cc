@@ -278,8 +278,9 @@ class SuiteRun {
     if (in_doubt == 0) return "";
     const bool has_journal = !options_.journal.empty() && IsReplaceable(options_.journal);
     return absl::StrCat(
-        "\n", in_doubt, " of ", measured, " rows are in doubt (",
-        absl::StrJoin(reasons, ", ", absl::PairFormatter(" ")), "): --wait_quiet=600 waits for a quiet machine",
+        "\n", in_doubt, " of ", Counted(static_cast<std::size_t>(measured), "row"), in_doubt == 1 ? " is" : " are",
+        " in doubt (", absl::StrJoin(reasons, ", ", absl::PairFormatter(" ")),
+        "): --wait_quiet=600 waits for a quiet machine",
         has_journal ? absl::StrCat("; later,\n  --resume=doubtful --journal=", options_.journal, " measures them again")
                     : "",
         "\n");

@@ -117,7 +117,8 @@ std::string DescribeRun(const RunOptions& options, const Device& device, const s
   }
   const hardware::Datasheet& reference = *hardware::FindDatasheet(options.reference);
   const std::string lines[] = {
-      VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads"),
+      VersionLine(options),
+      absl::StrCat(device.name(), ", ", Counted(static_cast<std::size_t>(device.threads()), "thread")),
       absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
                    rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
       absl::StrCat("roof: share of the roof measured with the case; ", View(reference.prefix), ": share of the ",

@@ -40,11 +40,14 @@ def test_a_failed_run_has_no_reports(tmp_path: Path) -> None:
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
-def test_show_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["micro", "--show", "--threads=1"], tree(tmp_path)) == 0
-    run, report = capsys.readouterr().out.splitlines()
-    assert shlex.split(run)[-1] == "--threads=1"
-    assert report == "tools/report table micro.json --format=gpt_fast"
+def test_show_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tree(tmp_path)
+    for folder, place in ((Path("/"), f"{root}/"), (root, "")):  # the commands work where they are shown
+        monkeypatch.chdir(folder)
+        assert main(["micro", "--show", "--threads=1"], root) == 0
+        run, report = capsys.readouterr().out.splitlines()
+        assert shlex.split(run)[-1] == "--threads=1"
+        assert report == f"{place}tools/report table micro.json --format=gpt_fast"
     assert not (tmp_path / "log").exists()
 
 

@@ -12,6 +12,20 @@ REPORT = "tools/report" if _IN_TREE else "roofreport"
 INSTALLS = "tools/setup installs it" if _IN_TREE else "pip install '.[history]' in a checkout of roofbench installs it"
 
 
+def typed(program: str, project: Path = _PROJECT) -> str:
+    """A program of the project as it is called from the current folder."""
+    try:
+        here = project.samefile(Path())
+    except OSError:  # a folder that is gone
+        here = False
+    return program if here else str(project / program)
+
+
+def reporter() -> str:
+    """REPORT as it is called from the current folder."""
+    return typed(REPORT) if _IN_TREE else REPORT
+
+
 def missing_package(error: ModuleNotFoundError) -> str:
     return f"the Python package {error.name} is missing; {INSTALLS}"
 

@@ -206,8 +206,9 @@ Json JsonOf(const std::vector<Row>& rows) {
 }  // namespace
 
 std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, const TextLimits& limits) {
-  std::string text = absl::StrCat(facts.case_name, "\n", facts.steps, " steps on ", facts.device, ", ", facts.threads,
-                                  " threads; all figures are of one step\n");
+  std::string text = absl::StrCat(facts.case_name, "\n", facts.steps, " steps on ", facts.device, ", ",
+                                  roofbench::Counted(static_cast<std::size_t>(facts.threads), "thread"),
+                                  "; all figures are of one step\n");
   absl::StrAppend(
       &text, "profiled ", HumanTime(tables.step), " (stopwatch ", HumanTime(facts.stopwatch),
       Difference(tables.step, facts.stopwatch), "), timed ", HumanTime(facts.timed), " without the profiler\n",

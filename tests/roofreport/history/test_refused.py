@@ -84,9 +84,11 @@ def test_a_place_that_cannot_be_is_refused(where: str, why: str) -> None:
         open_store(where, create=True)
 
 
-def test_nothing_is_made_unless_it_is_asked_for(where: str, tmp_path: Path) -> None:
-    with pytest.raises(UnusableInputError, match="there is no history yet; tools/report history add RESULT makes one"):
-        open_store(where)
+def test_nothing_is_made_unless_it_is_asked_for(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, report in ((ROOT, "tools/report"), (Path("/"), f"{ROOT}/tools/report")):
+        monkeypatch.chdir(folder)
+        with pytest.raises(UnusableInputError, match=f"there is no history yet; {report} history add RESULT makes one"):
+            open_store(where)
     assert not list(tmp_path.iterdir())
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.history import tables
-from roofreport.project_folder import REPORT
+from roofreport.project_folder import reporter
 from roofreport.text import shortened
 
 PATIENCE_S = 60.0  # for a writer who is before us
@@ -175,7 +175,7 @@ def _check_file(path: Path, name: str, create: bool) -> bool:
         files.followed(path)
         if not path.exists():
             if not create:
-                raise UnusableInputError(f"{name}: there is no history yet; {REPORT} history add RESULT makes one")
+                raise UnusableInputError(f"{name}: there is no history yet; {reporter()} history add RESULT makes one")
             path.parent.mkdir(parents=True, exist_ok=True)
             return True
         if not path.is_file():
@@ -184,7 +184,7 @@ def _check_file(path: Path, name: str, create: bool) -> bool:
             start = file.read(len(_MAGIC))
     if not start:
         if not create:
-            raise UnusableInputError(f"{name}: is empty; {REPORT} history add RESULT makes a history of it")
+            raise UnusableInputError(f"{name}: is empty; {reporter()} history add RESULT makes a history of it")
         return True
     if start != _MAGIC:
         raise UnusableInputError(f"{name}: is not a history but another kind of file; choose another --store")
@@ -220,7 +220,7 @@ def _postgresql(url: URL, create: bool) -> Database:
             _make(connection)
     with database.reading() as connection:
         if not inspect(connection).has_table(tables.meta.name):
-            raise database.refused(f"there is no history yet; {REPORT} history add RESULT makes one")
+            raise database.refused(f"there is no history yet; {reporter()} history add RESULT makes one")
         _check_version(connection, database)
     return database
 

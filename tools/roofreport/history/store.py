@@ -38,7 +38,7 @@ from roofreport.history.upgrade import upgrade
 from roofreport.io.contract import TIME
 from roofreport.io.reliability import doubt_of_median
 from roofreport.io.result import State
-from roofreport.project_folder import REPORT
+from roofreport.project_folder import reporter
 from roofreport.text import inert
 
 _DOUBLE = struct.Struct("<d")
@@ -205,7 +205,7 @@ class Store:
     def _run(self, connection: Connection, number: int) -> Run:
         found = self._runs(connection, number)
         if not found:
-            raise self.database.refused(f"has no run {number}; {REPORT} history list shows which there are")
+            raise self.database.refused(f"has no run {number}; {reporter()} history list shows which there are")
         return found[0]
 
     def _runs(self, connection: Connection, number: int | None = None) -> list[Run]:

@@ -18,7 +18,7 @@ from roofreport.io import result
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load_all
 from roofreport.io.result import Result
-from roofreport.project_folder import REPORT
+from roofreport.project_folder import reporter
 from roofreport.render import formats, judgment_table
 from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.terminal import say, show
@@ -97,8 +97,8 @@ def _refuse_strangers(base: list[Result], new: list[Result]) -> None:
     if names.isdisjoint(others):
         left, right = (shortened(", ".join(result.name for result in side), 300) for side in (base, new))
         raise UnusableInputError(
-            f"{left} and {right} have no case in common; {REPORT} table FILE lists the cases of a file,"
-            f" and {REPORT} abba --match compares two kinds of cases of a program"
+            f"{left} and {right} have no case in common; {reporter()} table FILE lists the cases of a file,"
+            f" and {reporter()} abba --match compares two kinds of cases of a program"
         )
 
 
@@ -145,7 +145,7 @@ def _compare(args: argparse.Namespace) -> int:
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
     show("\n" + formats.prose(f"{judgment_table.summary(judgments)} ({metric.name}, {processes}, 99 % intervals)"))
     if any(judgment.verdict is Verdict.AMBIGUOUS for judgment in judgments):
-        show(f"AMBIGUOUS cases: {REPORT} abba takes turns; --wait_quiet=600 waits for quiet")
+        show("AMBIGUOUS cases: the verb abba takes turns; --wait_quiet=600 waits for quiet")
     if metric.noisy:
         show(formats.prose(known.text([judgment.name for judgment in judgments])))
     if args.format == "terminal":

@@ -15,7 +15,7 @@ from roofreport import project_folder, units
 from roofreport.errors import UnusableInputError
 from roofreport.io import profile
 from roofreport.io.contract import TIME, packaged
-from roofreport.project_folder import REPORT
+from roofreport.project_folder import reporter
 from roofreport.terminal import say, show
 from roofreport.text import inert, shortened
 from roofreport.verbs.common import (
@@ -163,7 +163,7 @@ def _gate(args: argparse.Namespace) -> int:
         else:
             groups = nightly_runs.newest(store, metric)
         if not groups:
-            raise UnusableInputError(f"{args.store}: holds no run; {REPORT} history add RESULT adds one")
+            raise UnusableInputError(f"{args.store}: holds no run; {reporter()} history add RESULT adds one")
         reports = [_judged(store, group, metric, args) for group in groups]
     for report in reports:
         show(history.gate_text(report), end="")
@@ -210,7 +210,7 @@ def _accept(args: argparse.Namespace) -> int:
         cases = {one.case for one in series if pattern == one.case or fnmatchcase(one.case, pattern)}
         if not cases:
             raise UnusableInputError(
-                f"{args.series}: no case has such a name; {REPORT} history list --series shows which there are"
+                f"{args.series}: no case has such a name; {reporter()} history list --series shows which there are"
             )
         runs = [run for run in store.runs() if machine in ("", run.machine.id)]
         since = _moment(args.since, runs)

@@ -17,7 +17,7 @@ from roofreport.files import replacing, writing_to
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
 from roofreport.io.load import STARTED, expand
-from roofreport.project_folder import REPORT
+from roofreport.project_folder import REPORT, reporter
 from roofreport.terminal import say, show
 from roofreport.text import inert, printable, shortened
 from roofreport.verbs.common import (
@@ -70,8 +70,8 @@ def _show_added(added: Added, path: Path, first: bool, started: datetime | None)
         show(f"{name}: run {run.id} is there already")
     else:
         raise UnusableInputError(
-            f"{name}: run {run.id} is there already, of {run.started:%Y-%m-%d}; {REPORT} history prune --run={run.id}"
-            " removes it, so that it can be added with another --started"
+            f"{name}: run {run.id} is there already, of {run.started:%Y-%m-%d}; {reporter()} history prune"
+            f" --run={run.id} removes it, so that it can be added with another --started"
         )
     if added.new_machine and not first:
         warn(f"{run.machine.label} is a machine that was not seen before: it begins its own series")
@@ -136,7 +136,7 @@ def _show(args: argparse.Namespace) -> int:
         ]
         if not chosen:
             raise UnusableInputError(
-                f"{args.series}: no case has such a name; {REPORT} history list --series shows which there are"
+                f"{args.series}: no case has such a name; {reporter()} history list --series shows which there are"
             )
         for one in chosen:
             readings = store.readings(one)[-(args.last or 0) :]
