@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/device/metered_device.h"
 #include "lib/hardware/cache_eviction.h"
+#include "lib/hardware/conditions/handover.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
@@ -34,6 +36,7 @@ class CpuDevice : public MeteredDevice {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override { return facts_.Context(); }
   Conditions ReadConditions() const override { return hardware::ReadProcessorConditions(); }
+  std::optional<double> HandoverSeconds() const override { return hardware::HandoverSeconds(threads_); }
   void RunStream(const hardware::StreamWay& way, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   hardware::CacheEvictor* evictor() override { return &evictor_; }

@@ -11,7 +11,8 @@ hardware::ConditionsWatch WatchConditions(Device& device, std::function<double()
                                     .read = [&device] { return device.ReadConditions(); },
                                     .processors = device.processors(),
                                     .is_momentary = device.ConditionsAreMomentary(),
-                                    .other_cpu = std::move(other_cpu)});
+                                    .other_cpu = std::move(other_cpu),
+                                    .handover = [&device] { return device.HandoverSeconds(); }});
 }
 
 }  // namespace roofbench

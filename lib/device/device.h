@@ -54,6 +54,8 @@ class Device {
   // Facts for the context of the results: key, value.
   virtual std::vector<std::pair<std::string, std::string>> Context() const = 0;
   virtual Conditions ReadConditions() const = 0;
+  // Between the threads of a processor (lib/hardware/conditions/handover.h).
+  virtual std::optional<double> HandoverSeconds() const { return std::nullopt; }
 
   // Measures the needed roofs that are not known yet.
   virtual void Calibrate(const hardware::RoofNeeds& needs) = 0;

@@ -424,6 +424,14 @@ constexpr CounterSpec kTable[] = {
      "1: the case ran above the roof measured with it, its probes disagree, or other programs took most of the "
      "processors; shares of it are left out",
      "", [](const CounterContext& c) -> Value { return c.outcome.disturbed ? 1 : 0; }},
+    {"handover_ns", "ns", kNeither, 0, kMeasured,
+     "what a cache line takes from one thread to the next, after the samples: threads whose processors share a cache are "
+     "nearer, and a virtual machine's change places within minutes",
+     "the device is a GPU, or the run has one thread, or more than processors",
+     [](const CounterContext& c) -> Value {
+       const std::optional<double>& seconds = c.outcome.conditions.handover_seconds;
+       return seconds ? Value(*seconds * 1e9) : std::nullopt;
+     }},
     {"throttled", "0 or 1", kLower, 0, kExact, "1: the device slowed itself down for heat during the case", "",
      [](const CounterContext& c) -> Value { return c.outcome.conditions.throttled ? 1 : 0; }},
     {"power_capped", "0 or 1", kNeither, 0, kExact,
@@ -498,16 +506,19 @@ std::vector<std::string> NoiseOf(const Outcome& outcome) {
   if (WasBesideOthers(conditions)) {
     reasons.emplace_back(conditions.stolen_share > conditions.others_share ? "stolen" : "others");
   }
+  if (conditions.moved) reasons.emplace_back("moved");
   return reasons;
 }
 
 std::vector<std::pair<std::string, std::string>> NoiseReasons() {
   const auto percent = [](double share) { return absl::StrCat(100 * share, " %"); };
-  return {{"ci", absl::StrCat("the interval of the median is wider than ", percent(kNoisyInterval))},
-          {"drift",
-           absl::StrCat("the medians of successive chunks of samples differ by more than ", percent(kNoisyChunks))},
-          {"others", absl::StrCat("other programs used more than ", percent(kNoisyShare), " of the processors' time")},
-          {"stolen", absl::StrCat("the hypervisor took more than ", percent(kNoisyShare), " of the processors' time")}};
+  return {
+      {"ci", absl::StrCat("the interval of the median is wider than ", percent(kNoisyInterval))},
+      {"drift",
+       absl::StrCat("the medians of successive chunks of samples differ by more than ", percent(kNoisyChunks))},
+      {"others", absl::StrCat("other programs used more than ", percent(kNoisyShare), " of the processors' time")},
+      {"stolen", absl::StrCat("the hypervisor took more than ", percent(kNoisyShare), " of the processors' time")},
+      {"moved", "the processors changed places: a cache line took another time between threads before the samples"}};
 }
 
 bool IsFigure(double value) { return std::abs(value) <= 1e100; }

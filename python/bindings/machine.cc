@@ -17,6 +17,7 @@
 #include "lib/base/readable.h"
 #include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/conditions/conditions_watch.h"
+#include "lib/hardware/conditions/handover.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/machine_facts.h"
@@ -47,13 +48,16 @@ constexpr char kKind[] = "cpu";
 // Address, bytes of an element, number of elements; address and number of spare ones.
 using Contiguous = std::tuple<std::uintptr_t, int64_t, int64_t, std::uintptr_t, int64_t>;
 
-timing::Exchanges ExchangesOf(const std::vector<Contiguous>& arrays) {
+// Of the time of samples of cold operands.
+constexpr double kShareOfLargePieces = 0.3;
+
+timing::Exchanges ExchangesOf(const std::vector<Contiguous>& arrays, bool cold) {
   std::vector<timing::Exchanges::Operand> operands;
   for (const auto& [address, bytes, count, spare, spares] : arrays) {
     operands.push_back(
         {reinterpret_cast<std::byte*>(address), bytes, count, reinterpret_cast<std::byte*>(spare), spares});
   }
-  return timing::Exchanges(std::move(operands));
+  return timing::Exchanges(std::move(operands), cold ? kShareOfLargePieces : 0);
 }
 
 nb::list InEffect(const timing::Exchanges& exchanges) {
@@ -155,7 +159,7 @@ class Machine {
     }
     int64_t calls = 0;
     nb::object last_result = nb::none();  // lives until the next call, which may have its memory
-    timing::Exchanges exchanges = ExchangesOf(exchanged);
+    timing::Exchanges exchanges = ExchangesOf(exchanged, cold);
     const auto call = [&] {
       exchanges.Next();
       ++calls;
@@ -219,8 +223,10 @@ class Machine {
 
  private:
   hardware::ConditionsWatch Watch() {
-    return hardware::ConditionsWatch(
-        {.clock = clock_, .read = hardware::ReadProcessorConditions, .processors = facts_.logical_cpus});
+    return hardware::ConditionsWatch({.clock = clock_,
+                                      .read = hardware::ReadProcessorConditions,
+                                      .processors = facts_.logical_cpus,
+                                      .handover = [this] { return hardware::HandoverSeconds(threads_); }});
   }
 
   void CalibrateFor(const Cost& cost) {

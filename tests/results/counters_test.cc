@@ -121,6 +121,8 @@ TEST(Counters, NoiseHasAReason) {
   EXPECT_THAT(NoiseOf(outcome), testing::ElementsAre("ci", "drift", "others"));
   outcome.conditions.stolen_share = 0.6;
   EXPECT_THAT(NoiseOf(outcome), testing::ElementsAre("ci", "drift", "stolen"));
+  outcome.conditions.moved = true;
+  EXPECT_THAT(NoiseOf(outcome), testing::Contains("moved"));
 }
 
 TEST(Counters, EnergyAndTokensPerJoule) {

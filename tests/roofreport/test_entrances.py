@@ -124,7 +124,9 @@ def test_the_output_of_a_program(tmp_path: Path) -> None:
 
 
 def test_the_state_of_a_comparison(tmp_path: Path) -> None:
-    saved_state.save(tmp_path / "state.json", abba.ComparisonState("key", ["a"], 1.0, closed={"a": ["MISSING", ACTS]}))
+    saved_state.save(
+        tmp_path / "state.json", abba.ComparisonState("key", ["a"], 1.0, 1, closed={"a": ["MISSING", ACTS]})
+    )
     _check(saved_state.restore(tmp_path / "state.json", abba.ComparisonState), 1)
 
 

@@ -116,7 +116,7 @@ def test_the_state_of_abba_follows_no_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "state.json.part").symlink_to(victim)
-    saved_state.save(tmp_path / "state.json", abba.ComparisonState("key", [], 1.0))
+    saved_state.save(tmp_path / "state.json", abba.ComparisonState("key", [], 1.0, 1))
     assert victim.read_text() == "precious"
     assert saved_state.restore(tmp_path / "state.json", abba.ComparisonState) is not None
 

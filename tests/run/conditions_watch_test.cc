@@ -75,6 +75,29 @@ TEST(ConditionsWatch, CountersShowWhatNoMomentShowed) {
   EXPECT_EQ(seen.power_capped, true);
 }
 
+class MovingDevice : public FakeDevice {
+ public:
+  std::optional<double> HandoverSeconds() const override { return handover; }
+  std::optional<double> handover = 60e-9;
+};
+
+// Near and apart, in either order; scatter is no move, and neither is a device that cannot say.
+TEST(ConditionsWatch, KnowsWhetherTheProcessorsMoved) {
+  MovingDevice device;
+  const auto after = [&](std::optional<double> before, std::optional<double> then) {
+    device.handover = before;
+    hardware::ConditionsWatch watch = WatchConditions(device);
+    device.handover = then;
+    return watch.Finish();
+  };
+  EXPECT_TRUE(after(60e-9, 270e-9).moved);
+  EXPECT_TRUE(after(270e-9, 60e-9).moved);
+  EXPECT_EQ(after(60e-9, 270e-9).handover_seconds, 270e-9);
+  EXPECT_FALSE(after(60e-9, 75e-9).moved);
+  EXPECT_FALSE(after(60e-9, std::nullopt).moved);
+  EXPECT_FALSE(after(std::nullopt, 60e-9).moved);
+}
+
 TEST(ConditionsWatch, AProcessorHasNoPowerCap) {
   FakeDevice device;
   EXPECT_EQ(WatchConditions(device).Finish().power_capped, std::nullopt);

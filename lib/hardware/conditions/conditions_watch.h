@@ -32,6 +32,9 @@ struct MeasuredConditions {
   double stolen_share = 0;  // share of the processors' time that the hypervisor took
   double others_share = 0;  // share that other programs used
   bool throttled = false;   // slowed down for heat
+  // Between threads of a processor, in the end (handover.h), and whether it was another one in the beginning.
+  std::optional<double> handover_seconds = {};
+  bool moved = false;
   // For a GPU whose driver reports them.
   std::optional<bool> power_capped = {};
   // Medians of the readings under load, or the highest ones if there are none.
@@ -45,7 +48,8 @@ struct WatchedDevice {
   std::function<Conditions()> read;
   int processors = 1;         // of the host
   bool is_momentary = false;  // its conditions are of a moment, so that they must be read under load; or counters
-  std::function<double()> other_cpu = {};  // CPU seconds of further processes that belong to the case
+  std::function<double()> other_cpu = {};                // CPU seconds of further processes that belong to the case
+  std::function<std::optional<double>()> handover = {};  // HandoverSeconds
 };
 
 class ConditionsWatch {
@@ -63,7 +67,10 @@ class ConditionsWatch {
   double OwnCpuSeconds() const;
   void Note(const Conditions& now);
 
+  std::optional<double> Handover() const { return device_.handover ? device_.handover() : std::nullopt; }
+
   const WatchedDevice device_;
+  const std::optional<double> handover_;  // before the others, whose time is not to contain it
   const Conditions before_;
   const double start_;      // on the host
   const double own_start_;  // processor time

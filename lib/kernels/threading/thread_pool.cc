@@ -11,15 +11,11 @@
 
 namespace roofbench::kernels {
 
-namespace {
-
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
-
-}  // namespace
 
 bool YieldsWhileWaiting() {
   static const bool yields = [] {

@@ -13,6 +13,9 @@ namespace roofbench::kernels {
 // Processors that this process may run on.
 int Processors();
 
+// Between two polls of memory that another thread will change.
+void Pause();
+
 // A barrier for `threads` threads, which can be reused. It waits by spinning, because a region's steps last
 // microseconds, and yields the processor when the wait takes longer.
 class SpinBarrier {

@@ -229,6 +229,30 @@ def test_the_processes_of_one_program_in_two_states_are_not_different() -> None:
     assert _compared([104e-3], [200e-3]).verdict is Verdict.AMBIGUOUS
 
 
+def _placed(base: Sequence[tuple[float, float]], new: Sequence[tuple[float, float]]) -> Judgment:
+    """Processes by time and by what a line takes from thread to thread."""
+    processes = []
+    for number, (time, apart) in enumerate([*base, *new]):
+        case = Case(builders.COPY, 0, State.MEASURED, seconds=1e-3 * time, counters={"handover_ns": apart})
+        processes.append(Result(Path("process"), {}, (case,), date=_minute(number)))
+    (judged,) = comparison.compare(processes[: len(base)], processes[len(base) :])
+    return judged
+
+
+def test_processes_are_compared_with_those_whose_threads_were_as_near() -> None:
+    near, far = [(time, 60.0) for time in _QUIET], [(1.4 * time, 270.0) for time in _QUIET]
+    judged = _placed([*near, *far[:2]], [*far[:3], *near])
+    assert judged.verdict is Verdict.SAME and judged.effect == 0
+    assert judged.note.startswith("6 of 8 and 6 of 9 processes, whose threads were 60 ns apart")
+    slower = [(5 * time, apart) for time, apart in near]
+    assert _placed([*near, *far[:2]], [*far[:3], *slower]).verdict is Verdict.SLOWER
+    elsewhere = _placed(near, far)
+    assert elsewhere.verdict is Verdict.AMBIGUOUS
+    assert elsewhere.note.startswith("threads 60 ns apart in base, 270 ns in new")
+    unknown = _placed([*near[:5], (1.0, 0.0)], far)
+    assert "apart" not in unknown.note
+
+
 def test_sides_that_overlap_are_ambiguous() -> None:
     judged = _compared([1.0, 1.02, 1.06], [1.05, 1.08, 1.09])
     assert (judged.verdict, judged.note) == (Verdict.AMBIGUOUS, "the sides overlap")

@@ -28,6 +28,33 @@ def test_neighbors_are_of_one_side() -> None:
     assert turned.neighbors() == [1, 40, 4]
 
 
+def test_processes_whose_threads_are_more_apart_are_not_compared() -> None:
+    places: list[tuple[float | None, float | None]] = [(60, 65), (60, 270), (265, 270), (None, 280)]
+    trial = Trial("a", base=[1, 2, 4, 8], new=[10, 30, 70, 150], handovers=places)
+    assert trial.differences() == [9, 66, 142]
+    assert trial.neighbors() == [80], "of the last two of new; the others are apart"
+    assert (trial.pairs, trial.left_out) == (3, 1)
+    assert trial.judgment().note == "3 pairs, 1 more apart"
+
+
+def test_two_places_that_come_and_go_make_no_difference() -> None:
+    """A machine whose processors move between two places, in one of which everything takes 1.4 times as long."""
+    random = np.random.default_rng(3)
+    called = {True: 0, False: 0}
+    for _ in range(100):
+        far = [random.random(2) < 0.5 for _ in range(40)]
+        noise = random.normal(0, 0.003, (40, 2))
+        for known in called:
+            trial = Trial("a")
+            trial.base, trial.new = (
+                [0.34 * one[side] + noise[i][side] for i, one in enumerate(far)] for side in (0, 1)
+            )
+            trial.handovers = [(60 + 210 * one[0], 60 + 210 * one[1]) for one in far] if known else []
+            sequential.look([trial], 1.0)
+            called[known] += trial.verdict is Verdict.SAME
+    assert called[True] >= 90 and called[False] < 50
+
+
 @pytest.mark.parametrize(
     ("effect", "deviation", "verdict"),
     [(0.05, 0.01, Verdict.SLOWER), (-0.05, 0.01, Verdict.FASTER), (0.0, 0.005, Verdict.SAME), (0.03, 0.2, None)],

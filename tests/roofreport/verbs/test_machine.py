@@ -208,6 +208,28 @@ def test_memory_of_two_speeds_is_told_with_their_shares(tmp_path: Path, report: 
     )
 
 
+def test_processes_that_differ_by_the_places_of_their_threads(tmp_path: Path, report: Report) -> None:
+    paths = []
+    for seed, (memory, handover) in enumerate([(30e9, 61.0), (43e9, 264.0), (30e9, 60.0), (43e9, 266.0)]):
+        machine = Machine(seed=seed, noise=0.002, memory=memory, said={"read": {"handover_ns": handover}})
+        paths.append(machine.write(tmp_path / f"{seed}.jsonl"))
+    _, out = report("machine", *paths, "--format=markdown").split("processes differ")
+    assert re.search(r"^\| read \|.*\| 30\S* GB/s with threads 60 ns apart, 43\S* GB/s with threads 265 ns", out, re.M)
+
+
+def test_the_places_of_the_threads_are_counted(tmp_path: Path, report: Report) -> None:
+    def line(size: int, handover: float) -> dict[str, Any]:
+        name = f"read/impl:stream/bytes:{size}/threads:4"
+        return builders.line(name, 1.0, bytes=size, counters={"samples": 16.0, "handover_ns": handover})
+
+    lines = [line(GIB >> place, handover) for place, handover in enumerate([270, 60, 265, 62, 64])]
+    _passport(tmp_path / "a.jsonl", None, *lines)
+    said = report("machine", tmp_path / "a.jsonl")
+    assert "from one thread to the next, a cache line took 62 ns in 3 rows and 268 ns in 2 rows" in " ".join(
+        said.split()
+    )
+
+
 def test_a_record_names_no_folder_of_its_machine(tmp_path: Path, report: Report) -> None:
     whole, record = tmp_path / "a.jsonl", tmp_path / "record.jsonl"
     Machine().write(whole)

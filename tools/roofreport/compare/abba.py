@@ -6,6 +6,7 @@ that a comparison can be resumed.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from roofreport.io.load import load
 from roofreport.io.reliability import doubts
 from roofreport.io.result import Case, Result, State, differences, merged
 from roofreport.stats import sequential
+from roofreport.stats.places import HANDOVER
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Judgment, Verdict
 from roofreport.text import shortened
@@ -44,6 +46,7 @@ class ComparisonState:
     key: str
     cases: list[str]
     max_time: float
+    at_once: int  # cases of a process
     seconds: float = 0.0  # of the budget, used up
     pairs: list[Pair] = field(default_factory=list)
     closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note, where times are missing
@@ -51,6 +54,8 @@ class ComparisonState:
     def __post_init__(self) -> None:
         if any(name not in self.cases for pair in self.pairs for name in pair.cases):
             raise ValueError("a pair ran unknown cases")
+        if self.at_once < 1:
+            raise ValueError("a process without cases")
         for verdict, _ in self.closed.values():
             Verdict(verdict)
 
@@ -62,6 +67,9 @@ def output(folder: Path, pair: int, side: str) -> Path:
 # Many short processes carry more information than few long ones: differences between processes are not averaged away
 # inside one.
 PAIRS_WANTED = 30
+# A machine changes within a minute or less, so the two processes of a pair follow each other soon: they run so many
+# seconds, with as many of the cases as that allows. A process starts in half a second.
+_PROCESS_SECONDS = 8.0
 SHORTEST_SAMPLING = 0.2  # seconds per case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
 SIDES = ("A", "B")
@@ -157,7 +165,8 @@ class Abba:
             spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
             max_time = SHORTEST_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
-        state = ComparisonState(self._key, list(self._common), max_time, pilot.seconds)
+        at_once = math.ceil(len(self._common) * _PROCESS_SECONDS / max(pilot.seconds, _PROCESS_SECONDS))
+        state = ComparisonState(self._key, list(self._common), max_time, at_once, pilot.seconds)
         judged_as = {name: work for work, name in self._names[0].items()}
         for case in pilot.result.cases:
             if case.state is not State.MEASURED and case.name in judged_as:
@@ -166,12 +175,11 @@ class Abba:
         self._say(f"{units.counted(measured, 'case')}, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
-    def _process(self, pair: int, side: int, names: list[str], max_time: float, label: str = "") -> Finished:
+    def _process(self, pair: int, side: int, names: list[str], max_time: float, label: str) -> Finished:
         here = [self._names[side][name] for name in names]
         command = self._commands[side].with_flags(*sampling_flags(here, max_time))
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
-        label = label or SIDES[side]
         finished = run(command, output(folder, pair, label))
         if finished.result is None:
             return replace(finished, how=f"process {label} of pair {pair}: {finished.how}")
@@ -182,31 +190,29 @@ class Abba:
             raise UnusableInputError(f"the machine changed under the comparison ({', '.join(mixed)})")
         return finished
 
-    def _persistent_process(self, pair: int, side: int, names: list[str], max_time: float) -> Finished:
+    def _persistent_process(self, pair: int, side: int, part: int, names: list[str], max_time: float) -> Finished:
         """A process, and a second one for the cases that it did not measure: one bad moment must not decide."""
-        outputs = self._outputs(pair, side)
+        label, again = _labels(side, part)
+        outputs = [output(self._options.folder, pair, one) for one in (label, again)]
         for stale in outputs:
             stale.unlink(missing_ok=True)
-        first = self._process(pair, side, names, max_time)
+        first = self._process(pair, side, names, max_time, label)
         if first.result is None:
-            return self._process(pair, side, names, max_time)
+            return self._process(pair, side, names, max_time, label)
         cases = first.result.merged()
         measured = {name for name, case in cases.items() if case.state is State.MEASURED}
         left = [name for name in names if self._names[side][name] not in measured]
         if left:
             self._say(f"again, as it was not measured: {shortened(', '.join(left), 200)}")
-            if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
+            if self._process(pair, side, left, max_time, again).result is None:
                 outputs[1].unlink(missing_ok=True)  # its output may be invalid
         return first
 
-    def _outputs(self, pair: int, side: int) -> list[Path]:
-        labels = [SIDES[side], f"{SIDES[side]}{AGAIN}"]
-        return [output(self._options.folder, pair, label) for label in labels]
-
-    def _cases(self, pair: int, side: int) -> dict[str, Case]:
+    def _cases(self, pair: int, side: int, parts: int) -> dict[str, Case]:
         """The results of one side of a pair; for a case that was run again, the second result."""
         cases: dict[str, Case] = {}
-        for path in self._outputs(pair, side):
+        for label in itertools.chain.from_iterable(_labels(side, part) for part in range(parts)):
+            path = output(self._options.folder, pair, label)
             if path.exists():
                 cases |= load(path).merged()
         return cases
@@ -237,16 +243,17 @@ class Abba:
         number = len(state.pairs)
         order = (0, 1) if number % 2 == 0 else (1, 0)
         start = time.monotonic()
-        for side in order:
-            finished = self._persistent_process(number + 1, side, names, state.max_time)
+        for (part, few), side in itertools.product(enumerate(_parts(names, state.at_once)), order):
+            finished = self._persistent_process(number + 1, side, part, few, state.max_time)
             if finished.result is None:
                 if side == 0:
                     raise UnusableInputError(f"{self._commands[0].text()}: {finished.how}")
                 # The new program does not survive: it cannot be judged any more.
-                for name in names:
+                for name in few:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
-                saved_state.save(self._file, state)
-                return
+        if not self._open(state):
+            saved_state.save(self._file, state)
+            return
         self._count(state, Pair(names, time.monotonic() - start))
         saved_state.save(self._file, state)
         self._progress(state)
@@ -261,8 +268,10 @@ class Abba:
 
     def _take(self, state: ComparisonState, number: int) -> None:
         """Reads the files of the newest pair into the trials."""
-        groups = [self._cases(number, side) for side in range(len(SIDES))]
-        for name in state.pairs[-1].cases:
+        names = state.pairs[-1].cases
+        parts = len(_parts(names, state.at_once))
+        groups = [self._cases(number, side, parts) for side in range(len(SIDES))]
+        for name in names:
             sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
             values = []
             for label, case, rows in zip(LABELS, sides, self._rows, strict=True):
@@ -278,8 +287,11 @@ class Abba:
                     values.append(math.log(value))
                     rows[name].append(case)
             if name not in state.closed:
-                self._trials[name].base.append(values[0])
-                self._trials[name].new.append(values[1])
+                trial = self._trials[name]
+                trial.base.append(values[0])
+                trial.new.append(values[1])
+                base, new = (rows[name][-1].value(HANDOVER) for rows in self._rows)
+                trial.handovers.append((base, new))
 
     def _look(self, state: ComparisonState, fraction: float) -> None:
         trials = [trial for trial in self._trials.values() if trial.name not in state.closed]
@@ -323,6 +335,16 @@ class Abba:
         found += [Judgment(name, Verdict.MISSING, note="NEW does not have it") for name in self._missing]
         found += [Judgment(name, Verdict.NEW, note="BASE does not have it") for name in self._added]
         return found
+
+
+def _labels(side: int, part: int) -> tuple[str, str]:
+    """Of a process, and of a second one for what it did not measure."""
+    label = f"{SIDES[side]}{part or ''}"
+    return label, f"{label}{AGAIN}"
+
+
+def _parts(names: list[str], at_once: int) -> list[list[str]]:
+    return [names[i : i + at_once] for i in range(0, len(names), at_once)]
 
 
 def _close(state: ComparisonState, name: str, verdict: Verdict, why: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
@@ -19,6 +19,7 @@ from roofreport.compare.machine_noise import NOTHING, Known
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State, merged
+from roofreport.stats.places import HANDOVER, groups, text
 from roofreport.stats.processes import Noise, difference
 from roofreport.stats.verdict import Judgment, Split, Verdict, find_split, relative
 
@@ -162,6 +163,26 @@ def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
     return [repetitions for repetitions in whole if repetitions] or found
 
 
+def _of_one_place(sides: Sequence[list[list[Case]]]) -> tuple[Sequence[list[list[Case]]], str, str]:
+    """The processes whose threads were as near to each other, of the place that has most of both sides, and a note of
+    which they are; or all, and why they cannot be compared: none of one side ran where one of the other did.
+    """
+    handovers = [[merged(process).value(HANDOVER) for process in side] for side in sides]
+    both = [*handovers[0], *handovers[1]]
+    places = groups(both)
+    if len(places) == 1 or not all(sides):
+        return sides, "", ""
+    of_base = range(len(sides[0]))
+    shares = [(sum(index in of_base for index in place), place) for place in places]
+    fewest, chosen = max(((min(count, len(place) - count), place) for count, place in shares), key=lambda one: one[0])
+    if fewest == 0:
+        return sides, "", f"threads {text(handovers[0])} apart in base, {text(handovers[1])} in new"
+    numbers = iter(range(len(both)))
+    kept = [[one for one in side if next(numbers) in chosen] for side in sides]
+    counts = " and ".join(f"{len(few)} of {len(side)}" for few, side in zip(kept, sides, strict=True))
+    return kept, f"{counts} processes, whose threads were {text([both[index] for index in chosen])} apart", ""
+
+
 def compare(
     base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME, known: Known = NOTHING
 ) -> list[Judgment]:
@@ -176,7 +197,11 @@ def compare(
         whole = [merged([merged(repetitions) for repetitions in side]) if side else None for side in cases]
         judgment = _absent(name, whole[0], whole[1])
         if judgment is None:
-            sides = [_side(_measured(side), metric.name) for side in cases]
+            measured: Sequence[list[list[Case]]] = [_measured(side) for side in cases]
+            place = elsewhere = ""
+            if metric.noisy:
+                measured, place, elsewhere = _of_one_place(measured)
+            sides = [_side(side, metric.name) for side in measured]
             if not sides[0].values and not sides[1].values:
                 continue
             lacking = [label for label, side in zip(("base", "new"), sides, strict=True) if not side.values]
@@ -184,5 +209,8 @@ def compare(
                 judgment = Judgment(name, Verdict.MISSING, note=f"{lacking[0]}: no {metric.name}")
             else:
                 judgment = _judge(name, sides[0], sides[1], metric, turns, known.of(name), len(names))
+            if elsewhere and judgment.verdict in (Verdict.SAME, Verdict.SLOWER, Verdict.FASTER):
+                judgment = replace(judgment, verdict=Verdict.AMBIGUOUS)
+            judgment = replace(judgment, note="; ".join(filter(None, [elsewhere, place, judgment.note])))
         judgments.append(judgment)
     return judgments

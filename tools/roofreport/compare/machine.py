@@ -16,9 +16,10 @@ from roofreport.io import case_name
 from roofreport.io.contract import ModelStep, packaged
 from roofreport.io.reliability import IN_DOUBT, doubt, half_width
 from roofreport.io.result import HARDWARE, Case, Result, State, over_processes
-from roofreport.stats import link
+from roofreport.stats import link, places
 from roofreport.stats.levels import Level, find_levels, medians_within
 from roofreport.stats.link import Link
+from roofreport.stats.places import HANDOVER
 from roofreport.stats.verdict import Estimate, find_split
 
 TRAFFIC = ("read", "copy", "update", "write")
@@ -129,6 +130,7 @@ class Ceiling:
     half: float = math.nan
     source: str = ""  # the case, or the fact, that it is from
     doubt: str = ""
+    handover: places.Handover = None  # of its row
 
     @property
     def trusted(self) -> float | None:
@@ -159,6 +161,13 @@ class Spread:
     def doubtful(self) -> int:
         """The number of processes in which it is in doubt."""
         return sum(bool(one.doubt) for one in self.values)
+
+    @property
+    def places(self) -> list[list[Ceiling]]:
+        """By where the threads ran, if they agree within a place; else none."""
+        found = [[self.values[i] for i in group] for group in places.groups([one.handover for one in self.values])]
+        agree = all(Spread(self.name, values).share <= AGREE for values in found)
+        return found if len(found) > 1 and agree else []
 
 
 @dataclass(frozen=True)
@@ -281,6 +290,12 @@ class Passport:
             if not row.is_cold and row.size > 0:
                 groups.setdefault(row.threads, {}).setdefault(row.curve, []).append(row)
         return [_with_levels(threads, groups[threads]) for threads in sorted(groups)]
+
+    @cached_property
+    def handovers(self) -> list[list[float]]:
+        """What a cache line took from thread to thread, row by row, by place, nearest first."""
+        known = [value for row in self.own_rows if (value := row.case.value(HANDOVER))]
+        return [[known[index] for index in place] for place in places.groups(known)] if known else []
 
     @cached_property
     def scalings(self) -> list[Scaling]:
@@ -462,7 +477,10 @@ def _ceiling(name: str, unit: str, rows: Sequence[Row]) -> Ceiling | None:
     doubtful = max((row for row in rows if row.doubt), key=_least_rate, default=None)
     if doubtful is not None and (best is None or _least_rate(doubtful) > best.rate):
         best = doubtful
-    return None if best is None else Ceiling(name, best.rate, unit, half_width(best.case), best.case.name, best.doubt)
+    if best is None:
+        return None
+    case = best.case
+    return Ceiling(name, best.rate, unit, half_width(case), case.name, best.doubt, case.value(HANDOVER))
 
 
 def _least_rate(row: Row) -> float:
@@ -476,7 +494,8 @@ def _floor(row: Row) -> Ceiling:
     name = " ".join(
         [row.family.replace("_", " "), *(row.unusual[axis] for axis in ("what", "pages") if axis in row.unusual)]
     )
-    return Ceiling(name + size, row.each, "s", half_width(row.case), row.case.name, row.doubt)
+    case = row.case
+    return Ceiling(name + size, row.each, "s", half_width(case), case.name, row.doubt, case.value(HANDOVER))
 
 
 def _link_ceilings(one: MeasuredLink) -> Iterable[Ceiling]:

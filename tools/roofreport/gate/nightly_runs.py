@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from roofreport.history.record import of_file, readings_of, run_of
 from roofreport.history.records import Environment, Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
 from roofreport.io.result import State
+from roofreport.stats import places
 
 if TYPE_CHECKING:
     from roofreport.history.store import Store
@@ -31,6 +33,9 @@ Floats = NDArray[np.float64]
 LONGEST_RUN = timedelta(hours=12)
 # Below this work per byte, memory is the roof of a case on every machine.
 MOST_FLOPS_A_BYTE = 4.0
+# Threads that are farther apart make a case slower by a share of this power of what a cache line takes between them: at
+# most 1.6 times at 4.4 times the distance (docs/comparing.md).
+MOST_OF_HANDOVER = 0.32
 
 
 def numbered(runs: Sequence[Run]) -> list[int]:
@@ -115,18 +120,19 @@ class NightlyRuns:
         return found
 
     def history(self, series: int, accepted: int) -> History:
-        logs, rates, memory_rates = self._tables
-        paces = np.column_stack([rates[:, series], memory_rates[:, series]])
+        logs, *tables = self._tables
+        paces = np.column_stack([one[:, series] for one in tables])
         return History(self.numbers, logs[:, series], paces if self.metric.noisy else paces[:, :0], accepted)
 
     def counting(self, series: int) -> NDArray[np.int64]:
         return series_state.counting(series_state.by_nightly_run(self.history(series, 0))[0])
 
     @cached_property
-    def _tables(self) -> tuple[Floats, Floats, Floats]:
-        """[run, series]: the figure, the rate of the roof next to it, and that of the nearest roof that is memory."""
+    def _tables(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """[run, series]: the figure, the rate of the roof next to it, that of the nearest roof that is memory, and the
+        pace at which threads as near to each other meet."""
         shape = (len(self.runs), len(self.series))
-        logs, rates = np.full(shape, np.nan), np.full(shape, np.nan)
+        logs, rates, meetings = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
         follows_memory = np.zeros(len(self.series), dtype=np.bool_)
         for column, readings in enumerate(self.readings):
             for row, reading in readings.items():
@@ -137,7 +143,12 @@ class NightlyRuns:
                     rate, of_memory = roof_rate(reading.counters)
                     rates[row, column] = rate
                     follows_memory[column] = of_memory
-        return logs, rates, series_state.memory_pace(rates, follows_memory)
+            apart = {row: one.counters.get(places.HANDOVER, 0.0) for row, one in readings.items()}
+            known = [row for row, handover in apart.items() if 0 < handover < math.inf]
+            for place in places.groups([apart[row] for row in known]):
+                own = [known[index] for index in place]
+                meetings[own, column] = -MOST_OF_HANDOVER * math.log(median(apart[row] for row in own))
+        return logs, rates, series_state.memory_pace(rates, follows_memory), meetings
 
 
 def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from roofreport import units
 from roofreport.compare.machine import (
@@ -32,6 +33,7 @@ from roofreport.io.result import State
 from roofreport.render import roofline
 from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, note, table, words
+from roofreport.stats import places
 from roofreport.stats.levels import Level
 from roofreport.stats.verdict import Estimate
 from roofreport.text import shortened
@@ -385,6 +387,12 @@ def _spreads_table(passport: Passport) -> Table:
     def why(one: Spread) -> str:
         if one.doubtful:
             return f"in doubt in {one.doubtful} of {units.counted(len(one.values), 'process', 'es')}"
+        if one.places:
+            return ", ".join(
+                f"{units.spelled(median(each.value for each in place), place[0].unit)}"
+                f" with threads {places.text([each.handover for each in place])} apart"
+                for place in one.places
+            )
         return "each is steady by itself: other pages, other neighbors, or another clock"
 
     columns: list[Column[Spread]] = [
@@ -418,6 +426,9 @@ def _quality(passport: Passport) -> Part:
     ]
     tables = [table(doubtful[:MOST_DOUBTS], columns)] if doubtful else []
     tables += [_spreads_table(passport)] if passport.spreads else []
+    if passport.handovers:
+        taken = " and ".join(f"{places.text(one)} in {units.counted(len(one), 'row')}" for one in passport.handovers)
+        notes.append(f"from one thread to the next, a cache line took {taken}")
     for one in passport.speeds:
         slow, fast = (units.quantity(rate, "B/s") for rate in (one.slow, one.fast))
         notes.append(

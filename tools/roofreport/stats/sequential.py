@@ -23,6 +23,7 @@ from scipy.stats import false_discovery_control
 
 from roofreport import units
 from roofreport.io.contract import TIME, Metric
+from roofreport.stats.places import Handover, same_place
 from roofreport.stats.verdict import Estimate, Judgment, Verdict, relative
 
 # Its stubs know some of its arguments for some of its overloads.
@@ -128,6 +129,8 @@ class Trial:
     metric: Metric = TIME
     base: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
+    # What a cache line took between the threads of a pair's processes; may be empty.
+    handovers: list[tuple[Handover, Handover]] = field(default_factory=list)
     p_values: list[float] = field(default_factory=list)  # one per look
     fractions: list[float] = field(default_factory=list)  # of the budget, one per look
     doubt: str = ""  # why its processes support no verdict
@@ -135,19 +138,36 @@ class Trial:
 
     @property
     def pairs(self) -> int:
-        return len(self.base)
+        """Those whose processes can be compared: their threads were as near to each other."""
+        return len(self.differences())
+
+    @property
+    def left_out(self) -> int:
+        return len(self.base) - self.pairs
+
+    def _handover(self, pair: int, side: int) -> Handover:
+        return self.handovers[pair][side] if self.handovers else None
 
     def differences(self) -> list[float]:
-        return [new - base for base, new in zip(self.base, self.new, strict=True)]
+        pairs = enumerate(zip(self.base, self.new, strict=True))
+        return [new - base for i, (base, new) in pairs if same_place(self._handover(i, 0), self._handover(i, 1))]
 
     def neighbors(self) -> list[float]:
         """Differences of processes of one side that ran one after the other: B B, A A, B B, …"""
-        sides = (self.new, self.base) if self.base_first else (self.base, self.new)
-        return [sides[i % 2][i + 1] - sides[i % 2][i] for i in range(self.pairs - 1)]
+        values = self.base, self.new
+        found = []
+        for i in range(len(self.base) - 1):
+            side = (i + self.base_first) % 2
+            if same_place(self._handover(i, side), self._handover(i + 1, side)):
+                found.append(values[side][i + 1] - values[side][i])
+        return found
 
     def floor(self) -> float:
         """A smaller effect, as a logarithm, is not called."""
-        deviation = _MAD_SCALE * median(abs(value) for value in self.neighbors())
+        neighbors = self.neighbors()
+        if not neighbors:  # no two of them with their threads as near
+            return math.inf
+        deviation = _MAD_SCALE * median(abs(value) for value in neighbors)
         return max(
             math.log1p(self.metric.practical), FLOOR_ERRORS * _HODGES_LEHMANN * deviation / math.sqrt(self.pairs)
         )
@@ -168,7 +188,7 @@ class Trial:
             relative(found.low),
             relative(found.high),
             *medians,
-            units.counted(self.pairs, "pair"),
+            units.counted(self.pairs, "pair") + (f", {self.left_out} more apart" if self.left_out else ""),
             relative(self.floor()),
         )
 

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the threads of a process ran: the processors of a virtual machine change places within minutes, between those
+that share a cache and those that do not, and with them what threads take to meet, and the bandwidth of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+# The program's counter: what a cache line takes from one thread to the next.
+HANDOVER = "handover_ns"
+# Larger ratios are those of two places (kMoved in lib/hardware/conditions/conditions_watch.cc).
+_MOVED = 2.6
+
+Handover = float | None  # None: unknown, as of a GPU or a run of one thread
+
+
+def same_place(one: Handover, other: Handover) -> bool:
+    return not one or not other or max(one, other) <= _MOVED * min(one, other)
+
+
+def groups(handovers: Sequence[Handover]) -> list[list[int]]:
+    """The numbers of the processes of each place, nearest first; all in one where one of them is unknown."""
+    known = [one for one in handovers if one]
+    if len(known) < len(handovers):
+        return [list(range(len(handovers)))]
+    found: list[list[int]] = []
+    last = 0.0
+    for place, index in sorted((value, index) for index, value in enumerate(known)):
+        if not found or not same_place(last, place):
+            found.append([])
+        found[-1].append(index)
+        last = place
+    return found
+
+
+def text(handovers: Sequence[Handover]) -> str:
+    return f"{median(one for one in handovers if one):.0f} ns"
