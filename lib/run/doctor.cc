@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/doctor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
+#include "lib/hardware/conditions/handover.h"
 #include "lib/hardware/nvml.h"
 #include "lib/timing/statistics.h"
 
@@ -24,18 +27,18 @@ constexpr int kReadings = 40;
 constexpr std::chrono::milliseconds kPause(230);
 constexpr double kReadingSeconds = 0.02;
 
-std::vector<double> MemoryRates(Device& device) {
+DoctorReadings Read(Device& device) {
   // A stream much larger than any cache, as for the memory roof.
   const workload::Cost stream = {.operations = {{.bytes_read = 1e9}}, .resident_bytes = 1e9};
   device.Calibrate(hardware::NeedsOf(stream));
   const RoofGauge gauge = device.Gauge(stream, CacheState::kCold);
-  std::vector<double> rates;
+  DoctorReadings found;
   for (int i = 0; gauge.probe && i < kReadings; ++i) {
-    rates.push_back(gauge.probe(kReadingSeconds));
+    if (const double rate = gauge.probe(kReadingSeconds); rate > 0) found.memory_rates.push_back(rate);
+    if (const std::optional<double> seconds = device.HandoverSeconds()) found.handovers.push_back(*seconds);
     std::this_thread::sleep_for(kPause);
   }
-  std::erase_if(rates, [](double rate) { return rate <= 0; });
-  return rates;
+  return found;
 }
 
 }  // namespace
@@ -54,16 +57,26 @@ std::string BusyText(double others_share) {
   return absl::StrFormat("other programs use %.0f %% of the processors: %s", 100 * others_share, kQuieter);
 }
 
-std::vector<Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates) {
+std::vector<Disturbance> MeasuredDisturbances(double others_share, const DoctorReadings& readings) {
   std::vector<Disturbance> found = {
       {"other_load", absl::StrFormat("%.1f %%", 100 * others_share),
        others_share > kLoud ? absl::StrCat("other programs use the processors: ", kQuieter) : ""}};
+  if (!readings.handovers.empty()) {
+    const auto [near, far] = std::ranges::minmax(readings.handovers);
+    const bool moved = hardware::AreOfTwoPlaces(near, far);
+    found.push_back(
+        {"handover", absl::StrCat(HumanTime(near), " to ", HumanTime(far), " between threads, over ten seconds"),
+         moved ? "the processors change places, now near each other and now apart: tools/report compare and "
+                 "abba tell them from each other (docs/comparing.md)"
+               : ""});
+  }
+  const std::vector<double>& rates = readings.memory_rates;
   if (rates.empty()) return found;
   const hardware::RateRange speed = {timing::Quantile(rates, 0.1), timing::Quantile(rates, 0.9)};
   found.push_back({"memory_speed", MemorySpeedText(speed, "over ten seconds"),
                    speed.slow * kUnsteady < speed.fast
-                       ? "the memory speed varies, because other programs on this host use it: compare by "
-                         "roof and not by time (tools/report abba --metric=roof)"
+                       ? "the memory speed varies, because other programs on this host use it, or as the processors "
+                         "change places: compare by roof and not by time (tools/report abba --metric=roof)"
                        : ""});
   return found;
 }
@@ -95,7 +108,7 @@ std::string Report(const std::vector<Disturbance>& found) {
 std::string Examine(Device& device) {
   std::vector<Disturbance> found = hardware::Disturbances();
   const double share = hardware::OthersShare(1);
-  for (auto& one : MeasuredDisturbances(share, MemoryRates(device))) found.push_back(std::move(one));
+  for (auto& one : MeasuredDisturbances(share, Read(device))) found.push_back(std::move(one));
   for (auto& one : GpuDisturbances(device)) found.push_back(std::move(one));
   return absl::StrCat(device.name(), "\n", Report(found));
 }

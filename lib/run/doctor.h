@@ -23,9 +23,15 @@ std::string OtherLoadText(std::optional<double> share);
 // "other programs use 45.0 % of the processors: end them …"; empty if they use too little to disturb.
 std::string BusyText(double others_share);
 
-// Disturbances that are measured rather than read from the system: the load of other programs, and the scatter of
-// memory speed over ten seconds. `share` is hardware::OthersShare, `rates` the memory speed in bytes/s of each reading.
-std::vector<hardware::Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates);
+// Over ten seconds.
+struct DoctorReadings {
+  std::vector<double> memory_rates = {};  // bytes/s
+  std::vector<double> handovers = {};     // seconds, hardware::HandoverSeconds
+};
+
+// Disturbances that are measured rather than read from the system: the load of other programs (hardware::OthersShare),
+// the places of the threads, and the scatter of memory speed.
+std::vector<hardware::Disturbance> MeasuredDisturbances(double others_share, const DoctorReadings& readings);
 
 // Clocks, power and persistence as reported by a GPU's driver through `library`. Empty for a processor.
 std::vector<hardware::Disturbance> GpuDisturbances(const Device& device,

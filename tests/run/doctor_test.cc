@@ -33,15 +33,22 @@ testing::Matcher<Disturbance> Fact(const std::string& fact, const testing::Match
 }
 
 TEST(Doctor, LoadAndUnsteadyMemoryAreReportedWithARemedy) {
-  const auto quiet = MeasuredDisturbances(0.01, {40e9, 41e9, 40.5e9, 40e9, 41e9});
+  const auto quiet = MeasuredDisturbances(0.01, {.memory_rates = {40e9, 41e9, 40.5e9, 40e9, 41e9}});
   ASSERT_EQ(quiet.size(), 2);
   EXPECT_THAT(quiet[0].remedy, IsEmpty());
   EXPECT_THAT(quiet[1].remedy, IsEmpty());
-  const auto loud = MeasuredDisturbances(0.25, {40e9, 60e9, 40e9, 60e9, 40e9, 60e9});
+  const auto loud = MeasuredDisturbances(0.25, {.memory_rates = {40e9, 60e9, 40e9, 60e9, 40e9, 60e9}});
   EXPECT_EQ(loud[0].value, "25.0 %");
   EXPECT_THAT(loud[0].remedy, HasSubstr("--wait_quiet"));
   EXPECT_THAT(loud[1].value, HasSubstr("40.0 GB/s to 60.0 GB/s"));
   EXPECT_THAT(loud[1].remedy, HasSubstr("--metric=roof"));
+}
+
+TEST(Doctor, ProcessorsThatChangePlacesAreNamed) {
+  const auto still = MeasuredDisturbances(0.01, {.handovers = {60e-9, 70e-9, 55e-9}});
+  EXPECT_EQ(still[1].value, "55.0 ns to 70.0 ns between threads, over ten seconds");
+  EXPECT_THAT(still[1].remedy, IsEmpty());
+  EXPECT_THAT(MeasuredDisturbances(0.01, {.handovers = {60e-9, 265e-9}})[1].remedy, HasSubstr("change places"));
 }
 
 TEST(Doctor, OnlyLoadThatDisturbsIsWorthAWarning) {

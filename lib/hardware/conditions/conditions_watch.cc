@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/hardware/conditions/handover.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/system_tree.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench::hardware {
 namespace {
-
-// Times of handovers that differ by more are those of two places of the threads: measured were 27 to 70 ns near each
-// other and 195 to 280 apart.
-constexpr double kMoved = 2.6;
 
 // Returns the larger value; an unknown one ranks below every other.
 std::optional<double> Larger(std::optional<double> a, std::optional<double> b) { return std::max(a, b); }
@@ -88,10 +85,8 @@ MeasuredConditions ConditionsWatch::Finish() {
     conditions.watts = MedianOr(loaded_watts_, watts_);
   }
   conditions.handover_seconds = Handover();
-  if (handover_ && conditions.handover_seconds) {
-    const auto [near, far] = std::minmax(*handover_, *conditions.handover_seconds);
-    conditions.moved = far > kMoved * near;
-  }
+  conditions.moved =
+      handover_ && conditions.handover_seconds && AreOfTwoPlaces(*handover_, *conditions.handover_seconds);
   return conditions;
 }
 

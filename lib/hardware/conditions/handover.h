@@ -15,4 +15,7 @@ namespace roofbench::hardware {
 // some rounds, within 2 ms. None with one thread, or with more threads than processors.
 std::optional<double> HandoverSeconds(int threads);
 
+// Whether two such times are those of two places of the threads, not the scatter of one.
+bool AreOfTwoPlaces(double one, double other);
+
 }  // namespace roofbench::hardware

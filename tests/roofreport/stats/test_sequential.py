@@ -37,6 +37,14 @@ def test_processes_whose_threads_are_more_apart_are_not_compared() -> None:
     assert trial.judgment().note == "3 pairs, 1 more apart"
 
 
+@pytest.mark.parametrize(("near", "verdict"), [(8, Verdict.SLOWER), (5, None)])
+def test_a_few_pairs_of_one_place_decide_what_they_can(near: int, verdict: Verdict | None) -> None:
+    trial = _trial(0.3, 0.002, 10)
+    trial.handovers = [(60, 60)] * near + [(60, 270)] * (10 - near)
+    sequential.look([trial], 1.0)
+    assert trial.verdict is verdict
+
+
 def test_two_places_that_come_and_go_make_no_difference() -> None:
     """A machine whose processors move between two places, in one of which everything takes 1.4 times as long."""
     random = np.random.default_rng(3)

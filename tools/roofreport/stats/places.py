@@ -10,7 +10,7 @@ from statistics import median
 
 # The program's counter: what a cache line takes from one thread to the next.
 HANDOVER = "handover_ns"
-# Larger ratios are those of two places (kMoved in lib/hardware/conditions/conditions_watch.cc).
+# Larger ratios are those of two places (kMoved in lib/hardware/conditions/handover.cc).
 _MOVED = 2.6
 
 Handover = float | None  # None: unknown, as of a GPU or a run of one thread

@@ -195,7 +195,8 @@ class Trial:
 
 def look(trials: Sequence[Trial], fraction: float) -> None:
     """Decides the cases that can be decided at this fraction of the budget. Decided cases keep their verdict."""
-    opened = [trial for trial in trials if trial.verdict is None and trial.pairs >= MIN_PAIRS]
+    # Of which some may not count: too few for a small p-value or an interval decide nothing.
+    opened = [trial for trial in trials if trial.verdict is None and len(trial.base) >= MIN_PAIRS]
     for trial in opened:
         trial.p_values.append(p_value(trial.differences()))
         trial.fractions.append(fraction)
