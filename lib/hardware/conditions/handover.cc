@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "lib/kernels/threading/thread_pool.h"
@@ -17,7 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 constexpr int kRounds = 8;  // between two looks at the clock
 constexpr std::size_t kMostBatches = 16;
 constexpr std::size_t kLeastBatches = 4;  // of which the first wakes the threads
@@ -28,55 +26,78 @@ constexpr double kMoved = 2.6;
 // The round that may begin; on lines that are not fetched together.
 struct alignas(128) Turn {
   std::atomic<int64_t> round = 0;
-
-  int64_t Await(int64_t wanted) const {
-    for (;;) {
-      const int64_t now = round.load(std::memory_order_acquire);
-      if (now >= wanted) return now;
-      kernels::Pause();
-    }
-  }
-  void Give(int64_t now) { round.store(now, std::memory_order_release); }
 };
 
-// Gives turns away and waits for them to come around; returns the seconds of a handover, batch by batch.
-std::vector<double> Time(const Turn& own, Turn& next, int threads) {
+struct Ring {
+  explicit Ring(int threads) : turns(static_cast<std::size_t>(threads)) {}
+
+  std::vector<Turn> turns;
+  alignas(128) std::atomic<bool> ended = false;
+
+  Turn& After(int index) { return turns[(static_cast<std::size_t>(index) + 1) % turns.size()]; }
+};
+
+void Give(Turn& next, int64_t round) { next.round.store(round, std::memory_order_release); }
+bool Has(const Turn& own, int64_t round) { return own.round.load(std::memory_order_acquire) >= round; }
+
+// Whether the turn comes around before `until`.
+bool Await(const Turn& own, int64_t round, Clock::time_point until) {
+  constexpr int kPolls = 1024;  // between two looks at the clock
+  for (;;) {
+    for (int polls = 0; polls < kPolls; ++polls) {
+      if (Has(own, round)) return true;
+      kernels::Pause();
+    }
+    if (Clock::now() > until) return false;
+  }
+}
+
+// Gives turns away and waits for them to come around; the seconds of a handover, batch by batch. Gives up where one of
+// the threads does not run: it does another's part first, or another program has its processor.
+std::vector<double> Time(Ring& ring) {
   std::vector<double> seconds;
-  const Clock::time_point start = Clock::now();
+  const Clock::time_point until = Clock::now() + kMost;
   int64_t round = 0;
+  const auto goes_around = [&] {
+    Give(ring.After(0), ++round);
+    return Await(ring.turns[0], round, until);
+  };
   while (seconds.size() < kMostBatches) {
     const Clock::time_point begin = Clock::now();
-    for (int i = 0; i < kRounds; ++i) {
-      next.Give(++round);
-      own.Await(round);
-    }
+    bool whole = true;
+    for (int i = 0; whole && i < kRounds; ++i) whole = goes_around();
     const Clock::time_point end = Clock::now();
-    seconds.push_back(std::chrono::duration<double>(end - begin).count() / kRounds / threads);
-    if (end - start > kMost) break;
+    if (!whole) break;
+    seconds.push_back(std::chrono::duration<double>(end - begin).count() / kRounds /
+                      static_cast<double>(ring.turns.size()));
+    if (end > until) break;
   }
-  next.Give(kEnd);
-  own.Await(kEnd);
+  ring.ended = true;
   return seconds;
+}
+
+void TakePart(Ring& ring, int index) {
+  const Turn& own = ring.turns[static_cast<std::size_t>(index)];
+  for (int64_t round = 1;; ++round) {
+    while (!Has(own, round)) {
+      if (ring.ended.load(std::memory_order_relaxed)) return;
+      kernels::Pause();
+    }
+    Give(ring.After(index), round);
+  }
 }
 
 }  // namespace
 
 std::optional<double> HandoverSeconds(int threads) {
   if (threads < 2 || threads > kernels::Processors()) return std::nullopt;
-  std::vector<Turn> turns(static_cast<std::size_t>(threads));
+  Ring ring(threads);
   std::vector<double> seconds;
-  kernels::ThreadPool(threads).Region([&](const kernels::Worker& worker) {
-    if (worker.threads() < 2) return;
-    const auto place = [&](int index) -> Turn& { return turns[static_cast<std::size_t>(index % worker.threads())]; };
-    const Turn& own = place(worker.index());
-    Turn& next = place(worker.index() + 1);
-    if (worker.index() == 0) {
-      seconds = Time(own, next, worker.threads());
-      return;
-    }
-    for (int64_t round = 0; round != kEnd;) {
-      round = own.Await(round + 1);
-      next.Give(round);
+  kernels::ThreadPool(threads).OnEach([&](int index) {
+    if (index == 0) {
+      seconds = Time(ring);
+    } else {
+      TakePart(ring, index);
     }
   });
   if (seconds.size() < kLeastBatches) return std::nullopt;

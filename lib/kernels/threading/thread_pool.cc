@@ -11,12 +11,6 @@
 
 namespace roofbench::kernels {
 
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 bool YieldsWhileWaiting() {
   static const bool yields = [] {
     const char* const policy = std::getenv(kWaitPolicy);

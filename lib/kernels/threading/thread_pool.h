@@ -14,7 +14,11 @@ namespace roofbench::kernels {
 int Processors();
 
 // Between two polls of memory that another thread will change.
-void Pause();
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
 
 // A barrier for `threads` threads, which can be reused. It waits by spinning, because a region's steps last
 // microseconds, and yields the processor when the wait takes longer.
