@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace roofbench::timing {
+namespace {
+
+// Elements from which on large pieces have so many places that hardly two samples find the same.
+constexpr int64_t kFewestOfLarge = 4096;
+
+}  // namespace
+
 Places DrawPlaces(int64_t count, int64_t length, std::mt19937_64& random) {
   const int64_t one = Below(count - 2 * length + 1, random);
   return {one, one + length + Below(count - one - 2 * length + 1, random)};
@@ -34,7 +41,7 @@ void Exchanges::Begin(int64_t steps) {
   const bool large = share_of_large_pieces_ > 0 && spent_ <= share_of_large_pieces_ * (begin - first_);
   for (int64_t i = 0; i < operands; ++i) {
     const Operand& operand = operands_[static_cast<std::size_t>(i)];
-    pairs_.push_back(Drawn(i, large ? std::max<int64_t>(1, operand.count / 3) : FewOf(operand.count)));
+    pairs_.push_back(Drawn(i, large && operand.count >= kFewestOfLarge ? operand.count / 3 : FewOf(operand.count)));
     for (int64_t single = 0; operand.spares > 0 && single < SinglesOf(operand.count); ++single) {
       pairs_.push_back({i, Below(operand.count, random_), Below(operand.spares, random_), 1, /*with_spare=*/true});
     }

@@ -167,6 +167,8 @@ class Machine {
       PyObject* const result = PyObject_Call(function.ptr(), arguments.ptr(), nullptr);
       if (result == nullptr) throw nb::python_error();
       last_result = nb::steal(result);
+      // What the function left to Python's next line is its work.
+      if (Py_MakePendingCalls() != 0) throw nb::python_error();
     };
     const auto renew = [&](int64_t steps) {
       if (looked && calls > 0 && exchanges.IsLookDue()) (*looked)(last_result, InEffect(exchanges));

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import math
@@ -150,13 +151,26 @@ def test_a_step_far_above_every_roof_is_impossible(sample: Callable[..., Sampled
     assert all(measured.impossible or measured.line["noise"] for measured in quiet), "noise alone excuses it"
 
 
+def test_work_that_is_left_to_the_next_line_of_python_is_timed(sample: Callable[..., Sampled]) -> None:
+    seconds = 0.005
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+    def later(_: int | None) -> int:
+        time.sleep(seconds)
+        return 0
+
+    add = ctypes.pythonapi.Py_AddPendingCall
+    measured = sample(lambda: add(later, None), options=QUICK)
+    assert min(measured.line["samples_s"]) >= seconds
+
+
 def test_counters_and_limits_are_those_of_the_program(sample: Callable[..., Sampled]) -> None:
     measured = sample(int, options=QUICK, cost=_core.read(1))
     result = Result("f/n:16", measurement=measured.line, axes={"n": "16"})
     known = {counter["name"] for counter in json.loads(_core.contract())["counters"]}
     assert set(result.counters) - {"a100_mem_util"} <= known
     assert _core.fewest_for_interval == 6 and result.interval is None
-    assert _core.noise_reasons().keys() == {"ci", "drift", "others", "stolen"}
+    assert _core.noise_reasons().keys() == {"ci", "drift", "others", "stolen", "moved"}
     assert (_core.human_share(0.0994), _core.human_share(0.0996)) == ("9.94 %", "10.0 %")
     assert _core.figure_widths() == {"time": 9, "FLOP/s": 13, "bytes/s": 10, "roof": 7, "reference": 8, "ci": 7}
 
