@@ -154,13 +154,12 @@ def test_a_step_far_above_every_roof_is_impossible(sample: Callable[..., Sampled
 def test_work_that_is_left_to_the_next_line_of_python_is_timed(sample: Callable[..., Sampled]) -> None:
     seconds = 0.005
 
-    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-    def later(_: int | None) -> int:
+    def work(_: int | None) -> int:
         time.sleep(seconds)
         return 0
 
-    add = ctypes.pythonapi.Py_AddPendingCall
-    measured = sample(lambda: add(later, None), options=QUICK)
+    later = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(work)
+    measured = sample(lambda: ctypes.pythonapi.Py_AddPendingCall(later, None), options=QUICK)
     assert min(measured.line["samples_s"]) >= seconds
 
 

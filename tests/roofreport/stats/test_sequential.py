@@ -40,7 +40,7 @@ def test_processes_whose_threads_are_more_apart_are_not_compared() -> None:
 @pytest.mark.parametrize(("near", "verdict"), [(8, Verdict.SLOWER), (5, None)])
 def test_a_few_pairs_of_one_place_decide_what_they_can(near: int, verdict: Verdict | None) -> None:
     trial = _trial(0.3, 0.002, 10)
-    trial.handovers = [(60, 60)] * near + [(60, 270)] * (10 - near)
+    trial.handovers = [(60, 60 if pair < near else 270) for pair in range(10)]
     sequential.look([trial], 1.0)
     assert trial.verdict is verdict
 
