@@ -31,8 +31,8 @@ struct alignas(128) Turn {
 struct Ring {
   explicit Ring(int threads) : turns(static_cast<std::size_t>(threads)) {}
 
-  std::vector<Turn> turns;
   alignas(128) std::atomic<bool> ended = false;
+  std::vector<Turn> turns;
 
   Turn& After(int index) { return turns[(static_cast<std::size_t>(index) + 1) % turns.size()]; }
 };
