@@ -15,7 +15,7 @@ import builders
 import fake_roofbench
 import pytest
 from reports import Report
-from roofreport.compare import axes, command
+from roofreport.compare import abba, axes, command
 from roofreport.errors import UnusableInputError
 from roofreport.stats import sequential
 from roofreport.verbs.common import seconds
@@ -208,6 +208,20 @@ def test_a_process_that_ends_without_a_result_is_named_with_its_last_words(
     else:
         out = _abba(report, program, other, tmp_path / "state", _QUIET, status=1)
         assert f"new: {said}" in out and "3 FAILED" in out
+
+
+def test_a_crash_of_some_cases_leaves_the_others(
+    tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each case has processes of its own where many do not fit into the seconds of one."""
+    monkeypatch.setattr(abba, "_PROCESS_SECONDS", 1e-9)
+    (tmp_path / "new").mkdir()
+    base, new = _program(tmp_path), _program(tmp_path / "new", flags="--crash_with=b/n:1")
+    for _ in range(2):  # the second time from what the first one kept
+        out = _abba(report, base, new, tmp_path / "state", _QUIET, status=1)
+        assert _verdicts(out) == {"a/n:1": "SAME", "b/n:1": "FAILED", "c/n:1": "SAME"} and "SIGSEGV" in out
+    files = sorted((tmp_path / "state").glob("0001-*.json"), key=lambda path: path.stat().st_mtime_ns)
+    assert [path.stem[5:] for path in files if "comparable" not in path.name] == ["A", "B", "A1", "A2", "B2"]
 
 
 @pytest.mark.parametrize("once", ["--fail=a/n:1", "--skip=a/n:1", "--crash"])

@@ -6,6 +6,7 @@
 --described makes it a program that knows --describe.
 --doubtful=counter sets that counter in every row.
 --fail=name, --skip=name give errors, --crash ends with a signal; with --in_run=N in the Nth process alone.
+--crash_with=name ends so in a process that has the case, in the middle of its result.
 --profile=FOLDER writes the profile of a product; --no_profile ignores that.
 Every run draws other noise: a counter lies in --seed.
 """
@@ -42,6 +43,9 @@ def main() -> int:
     counter.write_text(str(run + 1))
     in_this_run = run == int(flags.get("in_run", run))
     if "crash" in flags and run > 3 and in_this_run:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if flags.get("crash_with") in chosen:
+        Path(flags["benchmark_out"]).write_text('{"context": {')
         os.kill(os.getpid(), signal.SIGSEGV)
     generator = random.Random(run)
     rows = []

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from roofreport.io.contract import TIME
@@ -34,7 +36,11 @@ def test_processes_whose_threads_are_more_apart_are_not_compared() -> None:
     assert trial.differences() == [9, 66, 142]
     assert trial.neighbors() == [80], "of the last two of new; the others are apart"
     assert (trial.pairs, trial.left_out) == (3, 1)
-    assert trial.judgment().note == "3 pairs, 1 more apart"
+    judged = trial.judgment()
+    assert judged.note == "3 pairs, 1 more apart"
+    assert (judged.base, judged.new) == pytest.approx((math.exp(4), math.exp(70))), "of the pairs that count"
+    alone = Trial("a", base=[1, 2], new=[10, 30], handovers=places[:2])
+    assert alone.judgment().note == "1 pair, 1 more apart", "why it is not judged"
 
 
 @pytest.mark.parametrize(("near", "verdict"), [(8, Verdict.SLOWER), (5, None)])

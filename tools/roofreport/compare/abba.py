@@ -180,8 +180,10 @@ class Abba:
         command = self._commands[side].with_flags(*sampling_flags(here, max_time))
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
-        finished = run(command, output(folder, pair, label))
+        path = output(folder, pair, label)
+        finished = run(command, path)
         if finished.result is None:
+            path.unlink(missing_ok=True)  # it may end in the middle
             return replace(finished, how=f"process {label} of pair {pair}: {finished.how}")
         if self._first is None:
             self._first = finished.result
@@ -193,9 +195,8 @@ class Abba:
     def _persistent_process(self, pair: int, side: int, part: int, names: list[str], max_time: float) -> Finished:
         """A process, and a second one for the cases that it did not measure: one bad moment must not decide."""
         label, again = _labels(side, part)
-        outputs = [output(self._options.folder, pair, one) for one in (label, again)]
-        for stale in outputs:
-            stale.unlink(missing_ok=True)
+        for stale in (label, again):
+            output(self._options.folder, pair, stale).unlink(missing_ok=True)
         first = self._process(pair, side, names, max_time, label)
         if first.result is None:
             return self._process(pair, side, names, max_time, label)
@@ -204,8 +205,7 @@ class Abba:
         left = [name for name in names if self._names[side][name] not in measured]
         if left:
             self._say(f"again, as it was not measured: {shortened(', '.join(left), 200)}")
-            if self._process(pair, side, left, max_time, again).result is None:
-                outputs[1].unlink(missing_ok=True)  # its output may be invalid
+            self._process(pair, side, left, max_time, again)
         return first
 
     def _cases(self, pair: int, side: int, parts: int) -> dict[str, Case]:

@@ -136,10 +136,13 @@ class Trial:
     doubt: str = ""  # why its processes support no verdict
     verdict: Verdict | None = None  # None: open
 
+    def _counting(self) -> list[int]:
+        """The pairs whose processes can be compared: their threads were as near to each other."""
+        return [i for i in range(len(self.base)) if same_place(self._handover(i, 0), self._handover(i, 1))]
+
     @property
     def pairs(self) -> int:
-        """Those whose processes can be compared: their threads were as near to each other."""
-        return len(self.differences())
+        return len(self._counting())
 
     @property
     def left_out(self) -> int:
@@ -149,8 +152,7 @@ class Trial:
         return self.handovers[pair][side] if self.handovers else None
 
     def differences(self) -> list[float]:
-        pairs = enumerate(zip(self.base, self.new, strict=True))
-        return [new - base for i, (base, new) in pairs if same_place(self._handover(i, 0), self._handover(i, 1))]
+        return [self.new[i] - self.base[i] for i in self._counting()]
 
     def neighbors(self) -> list[float]:
         """Differences of processes of one side that ran one after the other: B B, A A, B B, …"""
@@ -174,21 +176,23 @@ class Trial:
 
     def judgment(self) -> Judgment:
         verdict = self.verdict or Verdict.AMBIGUOUS
+        note = units.counted(self.pairs, "pair") + (f", {self.left_out} more apart" if self.left_out else "")
         if self.pairs < 2:
-            return Judgment(self.name, verdict)
+            return Judgment(self.name, verdict, note=note if self.left_out else "")
         found = shift(self.differences(), CONFIDENCE)
-        medians = math.exp(median(self.base)), math.exp(median(self.new))
+        base, new = (math.exp(median(side[i] for i in self._counting())) for side in (self.base, self.new))
         if self.verdict is None and self.doubt:
             effect = relative(found.value)
-            return Judgment(self.name, verdict, effect, base=medians[0], new=medians[1], note=self.doubt)
+            return Judgment(self.name, verdict, effect, base=base, new=new, note=self.doubt)
         return Judgment(
             self.name,
             verdict,
             relative(found.value),
             relative(found.low),
             relative(found.high),
-            *medians,
-            units.counted(self.pairs, "pair") + (f", {self.left_out} more apart" if self.left_out else ""),
+            base,
+            new,
+            note,
             relative(self.floor()),
         )
 
