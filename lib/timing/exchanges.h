@@ -5,8 +5,9 @@
 // it does not depend on the order of elements (a sum, a sort), and a step that looks for changed pieces to compute
 // those alone misses single elements. The operands keep their distribution, and all but a thousandth of their order, so
 // that a sort, or a function of sparse values, takes as long as before; and they stay where they are in the caches.
-// Operands that are taken out of the caches anyhow exchange pieces of a third where there is time for that: so a step
-// that brings its last result up to date has as much to do as one that begins anew.
+// Operands that are taken out of the caches anyhow, and have enough elements for many places of such pieces, exchange
+// pieces of a third where there is time for that: so a step that brings its last result up to date has as much to do as
+// one that begins anew.
 #pragma once
 
 #include <algorithm>

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+import re
 
+import builders
 import numpy as np
 import pytest
 from roofreport.io.contract import TIME
-from roofreport.stats import sequential
+from roofreport.stats import places, sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Verdict
 from roofreport.studies import error_rate
@@ -30,16 +32,24 @@ def test_neighbors_are_of_one_side() -> None:
     assert turned.neighbors() == [1, 40, 4]
 
 
+def test_the_program_and_its_reports_tell_places_apart_alike() -> None:
+    program = (builders.ROOT / "lib/hardware/conditions/handover.cc").read_text()
+    assert re.findall(r"kMoved = ([\d.]+);", program) == [str(places.MOVED)]
+
+
 def test_processes_whose_threads_are_more_apart_are_not_compared() -> None:
-    places: list[tuple[float | None, float | None]] = [(60, 65), (60, 270), (265, 270), (None, 280)]
-    trial = Trial("a", base=[1, 2, 4, 8], new=[10, 30, 70, 150], handovers=places)
+    handovers: list[tuple[float | None, float | None]] = [(60, 65), (60, 270), (265, 270), (None, 280)]
+    trial = Trial("a", base=[1, 2, 4, 8], new=[10, 30, 70, 150], handovers=handovers)
     assert trial.differences() == [9, 66, 142]
     assert trial.neighbors() == [80], "of the last two of new; the others are apart"
     assert (trial.pairs, trial.left_out) == (3, 1)
     judged = trial.judgment()
     assert judged.note == "3 pairs, 1 more apart"
     assert (judged.base, judged.new) == pytest.approx((math.exp(4), math.exp(70))), "of the pairs that count"
-    alone = Trial("a", base=[1, 2], new=[10, 30], handovers=places[:2])
+    assert math.isfinite(judged.floor)
+    moving = Trial("a", base=[1, 2], new=[10, 30], handovers=[(60, 60), (270, 270)])
+    assert math.isinf(moving.floor()) and math.isnan(moving.judgment().floor), "no neighbors, no figure"
+    alone = Trial("a", base=[1, 2], new=[10, 30], handovers=handovers[:2])
     assert alone.judgment().note == "1 pair, 1 more apart", "why it is not judged"
 
 

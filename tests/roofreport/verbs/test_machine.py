@@ -235,9 +235,7 @@ def test_a_record_names_no_folder_of_its_machine(tmp_path: Path, report: Report)
     Machine().write(whole)
     header, _, rest = whole.read_text().partition("\n")
     facts = json.loads(header)
-    facts["context"]["command_line"] = (
-        "/home/me/bin/roofbench --suite=machine --journal=/tmp/a/b.jsonl '--axis=read.n=1/2'"
-    )
+    facts["context"]["command_line"] = "/one/two/roofbench --suite=machine --journal=/three/b.jsonl '--axis=read.n=1/2'"
     whole.write_text(f"{json.dumps(facts)}\n{rest}")
     report("machine", whole, f"--record={record}")
     kept = json.loads(record.read_text().partition("\n")[0])["context"]["command_line"]

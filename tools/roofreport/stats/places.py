@@ -11,13 +11,13 @@ from statistics import median
 # The program's counter: what a cache line takes from one thread to the next.
 HANDOVER = "handover_ns"
 # Larger ratios are those of two places (kMoved in lib/hardware/conditions/handover.cc).
-_MOVED = 2.6
+MOVED = 2.6
 
 Handover = float | None  # None: unknown, as of a GPU or a run of one thread
 
 
 def same_place(one: Handover, other: Handover) -> bool:
-    return not one or not other or max(one, other) <= _MOVED * min(one, other)
+    return not one or not other or max(one, other) <= MOVED * min(one, other)
 
 
 def groups(handovers: Sequence[Handover]) -> list[list[int]]:

@@ -179,7 +179,7 @@ class Trial:
         note = units.counted(self.pairs, "pair") + (f", {self.left_out} more apart" if self.left_out else "")
         if self.pairs < 2:
             return Judgment(self.name, verdict, note=note if self.left_out else "")
-        found = shift(self.differences(), CONFIDENCE)
+        found, floor = shift(self.differences(), CONFIDENCE), self.floor()
         base, new = (math.exp(median(side[i] for i in self._counting())) for side in (self.base, self.new))
         if self.verdict is None and self.doubt:
             effect = relative(found.value)
@@ -193,7 +193,7 @@ class Trial:
             base,
             new,
             note,
-            relative(self.floor()),
+            relative(floor) if math.isfinite(floor) else math.nan,
         )
 
 
