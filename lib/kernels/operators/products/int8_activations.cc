@@ -2,9 +2,11 @@
 #include "lib/kernels/operators/products/int8_activations.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "lib/kernels/operators/products/int8_variant.h"
 #include "lib/kernels/operators/products/tile_product.h"
@@ -15,6 +17,8 @@ namespace {
 
 // The fewest rows of x that a thread quantizes: fewer take less time than waking another thread.
 constexpr int64_t kFewestRows = 16;
+
+constexpr int64_t kWordBits = 64;
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
@@ -48,23 +52,25 @@ void Int8Activations::Resize(int64_t m, int64_t k) {
   }
   if (Size(m) > row_max_.size()) row_max_.resize(Size(m));
   if (Size(m) > sums_.size()) sums_.resize(Size(m));
-  if (Size(k) > is_outlier_.size()) is_outlier_.resize(Size(k));
+  if (Size(CeilDiv(k, kWordBits)) > outlier_bits_.size()) outlier_bits_.resize(Size(CeilDiv(k, kWordBits)));
 }
 
 void Int8Activations::Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for) {
   Resize(m, k);
   threshold_ = threshold;
   outliers_.clear();
-  std::fill_n(is_outlier_.begin(), threshold > 0 ? k : 0, uint8_t{0});
+  const std::span words(outlier_bits_.data(), threshold > 0 ? Size(CeilDiv(k, kWordBits)) : 0);
+  std::ranges::fill(words, uint64_t{0});
   const auto largest = BestInt8Variant().largest;
   parallel_for(m, kFewestRows, [&](Range rows) {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
-      row_max_[Size(row)] = largest(x + row * k, k, threshold, is_outlier_.data());
+      row_max_[Size(row)] = largest(x + row * k, k, threshold, outlier_bits_.data());
     }
   });
-  if (threshold <= 0) return;
-  for (int64_t i = 0; i < k; ++i) {
-    if (is_outlier_[Size(i)] != 0) outliers_.push_back(static_cast<int32_t>(i));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (uint64_t bits = words[i]; bits != 0; bits &= bits - 1) {
+      outliers_.push_back(static_cast<int32_t>(i * kWordBits) + std::countr_zero(bits));
+    }
   }
 }
 

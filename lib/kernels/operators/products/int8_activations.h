@@ -69,7 +69,7 @@ class Int8Activations {
   std::vector<float> row_max_;
   std::vector<int32_t> sums_;
   std::vector<float> group_sums_;
-  std::vector<uint8_t> is_outlier_;  // [k]
+  std::vector<uint64_t> outlier_bits_;  // one for each column (Int8Variant::largest)
   std::vector<int32_t> outliers_;
   std::vector<float> outlier_values_;
   OutlierGroups outlier_groups_;

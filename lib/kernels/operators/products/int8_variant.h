@@ -45,9 +45,9 @@ struct Int8Block {
 };
 
 struct Int8Variant {
-  // Returns the largest magnitude of x[k] below `threshold`; sets is_outlier[i] to 1 where one reaches it. Threshold 0:
-  // of all.
-  float (*largest)(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier);
+  // Returns the largest magnitude of x[k] below `threshold`; sets bit i % 64 of outliers[i / 64] where one reaches
+  // it. Threshold 0: of all.
+  float (*largest)(const Bf16* x, int64_t k, float threshold, uint64_t* outliers);
   // round(x · inverse), to even and within ±127, where |x| is below `threshold` (0: of all), and 0 elsewhere. Returns
   // the sum. Infinities and NaNs saturate.
   int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);

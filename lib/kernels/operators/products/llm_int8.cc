@@ -28,7 +28,7 @@ HWY_INLINE auto Below(FloatVec magnitude, float threshold) {
   return hn::Le(magnitude, hn::Set(d, std::numeric_limits<float>::infinity()));
 }
 
-float Largest(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier) {
+float Largest(const Bf16* x, int64_t k, float threshold, uint64_t* outliers) {
   const FloatTag d;
   const auto lanes = static_cast<int64_t>(FloatLanes());
   FloatVec largest = hn::Zero(d);
@@ -37,8 +37,9 @@ float Largest(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier) {
     largest = hn::Max(largest, hn::IfThenElseZero(Below(magnitude, threshold), magnitude));
     if (threshold <= 0 || hn::AllFalse(d, hn::Ge(magnitude, hn::Set(d, threshold)))) continue;
     for (int64_t j = i; j < std::min(i + lanes, k); ++j) {
-      // Another thread may find the same column in another row.
-      if (std::abs(ToFloat(x[j])) >= threshold) std::atomic_ref(is_outlier[j]).store(1, std::memory_order_relaxed);
+      // Another thread may find a column in another row.
+      const uint64_t found = std::abs(ToFloat(x[j])) >= threshold ? 1 : 0;
+      if (found != 0) std::atomic_ref(outliers[j / 64]).fetch_or(found << (j % 64), std::memory_order_relaxed);
     }
   }
   return MaxOf(largest);

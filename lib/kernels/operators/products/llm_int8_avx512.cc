@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <iterator>
 #include <limits>
 
@@ -30,17 +29,15 @@ ROOFBENCH_TARGET_AVX512 inline __mmask16 Below(__m512 magnitude, float threshold
   return _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(std::numeric_limits<float>::infinity()), _CMP_LE_OQ);
 }
 
-ROOFBENCH_TARGET_AVX512 float Largest(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier) {
+ROOFBENCH_TARGET_AVX512 float Largest(const Bf16* x, int64_t k, float threshold, uint64_t* outliers) {
   __m512 largest = _mm512_setzero_ps();
   for (int64_t i = 0; i < k; i += kFloats) {
     const __m512 magnitude = _mm512_abs_ps(Load(x, i, k));
     largest = _mm512_mask_max_ps(largest, Below(magnitude, threshold), largest, magnitude);
     if (threshold <= 0) continue;
-    uint32_t found = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(threshold), _CMP_GE_OQ);
-    // Another thread may find the same column in another row.
-    for (; found != 0; found &= found - 1) {
-      std::atomic_ref(is_outlier[i + std::countr_zero(found)]).store(1, std::memory_order_relaxed);
-    }
+    const uint64_t found = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(threshold), _CMP_GE_OQ);
+    // Another thread may find a column in another row.
+    if (found != 0) std::atomic_ref(outliers[i / 64]).fetch_or(found << (i % 64), std::memory_order_relaxed);
   }
   return _mm512_reduce_max_ps(largest);
 }
