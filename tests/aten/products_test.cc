@@ -117,7 +117,8 @@ TEST_P(ProductsByTiles, TakeMatricesWithGaps) {
 INSTANTIATE_TEST_SUITE_P(Shapes, ProductsByTiles,
                          testing::Values(std::tuple(16, 32, 32), std::tuple(17, 33, 70), std::tuple(33, 50, 31),
                                          std::tuple(70, 16, 17), std::tuple(1, 5, 3), std::tuple(520, 17, 40),
-                                         std::tuple(40, 520, 33)));
+                                         std::tuple(40, 520, 33),
+                                         std::tuple(16, 1040, 520)));  // a gradient that passes the caches
 
 }  // namespace
 }  // namespace roofbench

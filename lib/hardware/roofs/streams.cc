@@ -104,11 +104,22 @@ kernels::Range ThreadsBytes(std::size_t bytes, int thread, int threads) {
 }
 
 uint64_t RunStream(const StreamVariant& variant, std::byte* to, const std::byte* from, std::size_t bytes, int threads) {
-  std::atomic<uint64_t> sum = 0;
-  kernels::ThreadPool(threads).OnEach([&](int thread) {
-    const kernels::Range own = ThreadsBytes(bytes, thread, threads);
-    sum += variant.run(to == nullptr ? nullptr : to + own.begin, from == nullptr ? nullptr : from + own.begin,
-                       static_cast<std::size_t>(own.size()));
+  // What other threads read and write lies in a line each, wherever the stack is: a short stream takes as long as a few
+  // lines need from thread to thread.
+  alignas(kLineBytes) std::atomic<uint64_t> sum = 0;
+  struct alignas(kLineBytes) Work {
+    decltype(variant.run) run;
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+    int threads;
+    std::atomic<uint64_t>* sum;
+  };
+  const Work all = {variant.run, to, from, bytes, threads, &sum};
+  kernels::ThreadPool(threads).OnEach([all](int thread) {
+    const kernels::Range own = ThreadsBytes(all.bytes, thread, all.threads);
+    *all.sum += all.run(all.to == nullptr ? nullptr : all.to + own.begin,
+                        all.from == nullptr ? nullptr : all.from + own.begin, static_cast<std::size_t>(own.size()));
   });
   return sum;
 }

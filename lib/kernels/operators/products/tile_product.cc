@@ -77,6 +77,36 @@ constexpr IsaVariant<Store> kStores[] = {
     {0, StorePortably},
 };
 
+void StreamPortably(const float* sums, int64_t rows, int64_t columns, float* y, int64_t stride) {
+  StorePanel(sums, rows, columns, y, stride);
+}
+
+#if ROOFBENCH_X86
+ROOFBENCH_TARGET_AVX512 void StreamByAvx512(const float* sums, int64_t rows, int64_t columns, float* y,
+                                            int64_t stride) {
+  const bool has_lines = reinterpret_cast<std::uintptr_t>(y) % kLineBytes == 0;
+  for (int64_t row = 0; row < rows; ++row, y += stride) {
+    for (int64_t column = 0; column < columns; column += kTileColumns) {
+      const __m512 line = _mm512_loadu_ps(sums + PanelSum(row, column));
+      if (has_lines && stride % kTileColumns == 0 && columns - column >= kTileColumns) {
+        _mm512_stream_ps(y + column, line);
+      } else {
+        _mm512_mask_storeu_ps(y + column, avx512::Mask16(columns - column), line);
+      }
+    }
+  }
+  _mm_sfence();  // before another thread is told that y is there
+}
+#endif
+
+using Stream = void (*)(const float* sums, int64_t rows, int64_t columns, float* y, int64_t stride);
+constexpr IsaVariant<Stream> kStreams[] = {
+#if ROOFBENCH_X86
+    {kAvx512, StreamByAvx512},
+#endif
+    {0, StreamPortably},
+};
+
 template <typename Y>
 using StoreTurned = void (*)(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, Y* y,
                              int64_t stride);
@@ -117,6 +147,43 @@ constexpr IsaVariant<Transpose> kTransposes[] = {
     {0, TransposePortably},
 };
 
+using Interleave = void (*)(const Bf16* from, int64_t row_stride, std::byte* to);
+
+void InterleavePortably(const Bf16* from, int64_t row_stride, std::byte* to) {
+  for (int64_t i = 0; i < kTileRows; ++i, from += 2 * row_stride, to += kTileRowBytes) {
+    for (int64_t tile = 0; tile < 2; ++tile) {
+      const Bf16* const even = from + tile * kTileColumns;
+      const Bf16* const odd = even + row_stride;
+      std::array<uint32_t, kTileColumns> pairs;
+      for (std::size_t j = 0; j < kTileColumns; ++j) pairs[j] = even[j].bits | uint32_t{odd[j].bits} << 16;
+      std::memcpy(to + tile * kTileBytes, pairs.data(), kTileRowBytes);
+    }
+  }
+}
+
+#if ROOFBENCH_X86
+ROOFBENCH_TARGET_AVX512 void InterleaveByAvx512(const Bf16* from, int64_t row_stride, std::byte* to) {
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kTileRows; ++i, from += 2 * row_stride, to += kTileRowBytes) {
+#pragma GCC unroll 2
+    for (int64_t tile = 0; tile < 2; ++tile) {
+      const auto* const even = reinterpret_cast<const __m256i*>(from + tile * kTileColumns);
+      const auto* const odd = reinterpret_cast<const __m256i*>(from + row_stride + tile * kTileColumns);
+      const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(even));
+      const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(odd)), 16);
+      _mm512_storeu_si512(to + tile * kTileBytes, _mm512_or_si512(low, high));
+    }
+  }
+}
+#endif
+
+constexpr IsaVariant<Interleave> kInterleaves[] = {
+#if ROOFBENCH_X86
+    {kAvx512, InterleaveByAvx512},
+#endif
+    {0, InterleavePortably},
+};
+
 // A step of a panel: to[tile][i][j] = from[2 · i][j] and from[2 · i + 1][j] of its 32 columns, zeros beyond `rows` and
 // `columns`.
 void InterleaveRows(const Bf16* from, int64_t row_stride, int64_t rows, int64_t columns, std::byte* to) {
@@ -129,15 +196,7 @@ void InterleaveRows(const Bf16* from, int64_t row_stride, int64_t rows, int64_t 
     from = whole.data();
     row_stride = kPanelRows;
   }
-  for (int64_t i = 0; i < kTileRows; ++i, from += 2 * row_stride, to += kTileRowBytes) {
-    for (int64_t tile = 0; tile < 2; ++tile) {
-      const Bf16* const even = from + tile * kTileColumns;
-      const Bf16* const odd = even + row_stride;
-      std::array<uint32_t, kTileColumns> pairs;
-      for (std::size_t j = 0; j < kTileColumns; ++j) pairs[j] = even[j].bits | uint32_t{odd[j].bits} << 16;
-      std::memcpy(to + tile * kTileBytes, pairs.data(), kTileRowBytes);
-    }
-  }
+  BestVariant<kInterleaves>()(from, row_stride, to);
 }
 
 void ClearPanel(std::byte* panel, int64_t steps) {
@@ -148,6 +207,10 @@ void ClearPanel(std::byte* panel, int64_t steps) {
 
 void StorePanel(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride) {
   BestVariant<kStores>()(sums, rows, columns, y, stride);
+}
+
+void StreamPanel(const float* sums, int64_t rows, int64_t columns, float* y, int64_t stride) {
+  BestVariant<kStreams>()(sums, rows, columns, y, stride);
 }
 
 void StoreTurnedPanel(const float* sums, int64_t rows, int64_t columns, const RowTerms& terms, Bf16* y,

@@ -100,10 +100,18 @@ template <typename Sum>
 void StorePanel(const Sum* sums, int64_t rows, int64_t columns, Sum* y, int64_t stride) {
   for (int64_t row = 0; row < rows; ++row, y += stride) {
     for (int64_t column = 0; column < columns; column += kTileColumns) {
-      std::copy_n(sums + PanelSum(row, column), std::min<int64_t>(kTileColumns, columns - column), y + column);
+      const Sum* const from = sums + PanelSum(row, column);
+      if (columns - column >= kTileColumns) {
+        std::memcpy(y + column, from, kTileColumns * sizeof(Sum));  // of a known length: no call
+      } else {
+        std::copy_n(from, columns - column, y + column);
+      }
     }
   }
 }
+
+// The same past the caches.
+void StreamPanel(const float* sums, int64_t rows, int64_t columns, float* y, int64_t stride);
 
 // The same for rows of y that are columns of the sums. Those in fp32 have a factor and then a bias for each of their
 // rows, or none.
@@ -133,12 +141,17 @@ class StoredRows {
 // Where the sums of x · wᵀ go: the panel that begins at (row, column), of which the first rows and columns exist.
 template <typename Y>
 struct TileOutput {
-  Y* y = nullptr;      // [m, n]
-  int64_t stride = 0;  // n
+  Y* y = nullptr;        // [m, n]
+  int64_t stride = 0;    // n
+  bool streams = false;  // y in fp32 is too large for the caches: lines are written without being read
 
   template <typename Sum>
   void Store(const Sum* sums, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
-    StorePanel(sums, rows, columns, y + row * stride + column, stride);
+    Y* const to = y + row * stride + column;
+    if constexpr (std::is_same_v<Sum, float> && std::is_same_v<Y, float>) {
+      if (streams) return StreamPanel(sums, rows, columns, to, stride);
+    }
+    StorePanel(sums, rows, columns, to, stride);
   }
 };
 
@@ -403,9 +416,11 @@ TiledProduct<Tiles, TileProduct::kBf16, TransposedTileOutput<Y>> ProductOf(const
 
 template <typename Tiles, typename Y>
 void Multiply(const TileMatmul<Y>& work, const ParallelFor& parallel) {
+  constexpr int64_t kCachedBytes = int64_t{2} << 20;
+  const bool streams = work.m * work.n * int64_t{sizeof(Y)} > kCachedBytes;
   TiledProduct<Tiles, TileProduct::kBf16, TileOutput<Y>>{.x = work.x,
                                                          .w = work.w,
-                                                         .output = {.y = work.y, .stride = work.n},
+                                                         .output = {.y = work.y, .stride = work.n, .streams = streams},
                                                          .m = work.m,
                                                          .n = work.n,
                                                          .k = work.k,
