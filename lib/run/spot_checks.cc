@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -61,6 +62,12 @@ constexpr double kLookShare = 0.01;
 // Steps that are samples of their own: these many with new values have to be slower, each by this factor.
 constexpr std::size_t kFewestWatched = 4;
 constexpr double kMuchSlower = 1.5;
+// Turns of steps with new values and with the same, and the steps of each that are timed, and that are not.
+constexpr int kTurns = 5;
+constexpr int64_t kTurnSteps = 5;
+constexpr int64_t kFewestWarmUps = 3;
+constexpr int64_t kMostWarmUps = 30;
+constexpr double kMostWarmUpSeconds = 5e-3;
 // A look moves operands and results to other caches, or out of them: the step after it may wait for all of them, at the
 // rate of a slow memory (16 MiB that were written into caches took 0.74 ms, and 1.23 ms after a look; two cores of a
 // Xeon, 2026-11-28).
@@ -128,16 +135,32 @@ void Copy(const std::vector<at::Tensor>& from, std::vector<at::Tensor> to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
-// The changing operands of a case, if single elements of all of them can change places, and none is prepared anew.
-std::vector<timing::Exchanges::Operand> PiecesOf(const Case& one) {
+// The changing operands of a case of which single elements can change places, unless they are prepared anew.
+std::vector<at::Tensor> Exchangeable(const Case& one) {
   if (one.prepare) return {};
   const std::vector<at::Tensor> results = WholeResult(one);
+  std::vector<at::Tensor> tensors = one.changing();
+  std::erase_if(tensors, [&](const at::Tensor& tensor) {
+    return SharesMemory(tensor, results) || !tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() < 2;
+  });
+  return tensors;
+}
+
+std::vector<timing::Exchanges::Operand> PiecesOf(const Case& one) {
   std::vector<timing::Exchanges::Operand> pieces;
-  for (const at::Tensor& tensor : one.changing()) {
-    if (SharesMemory(tensor, results) || !tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() < 2) continue;
+  for (const at::Tensor& tensor : Exchangeable(one)) {
     pieces.push_back({static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.element_size(), tensor.numel()});
   }
   return pieces;
+}
+
+// The rows of x whose elements are among those of the pair, if every row of a result belongs to one of x.
+std::vector<RowRange> RowsOf(const timing::Exchanges::Pair& pair, const at::Tensor& x, const at::Tensor& result) {
+  const auto rows_of = [](const at::Tensor& tensor) { return tensor.dim() > 1 ? tensor.numel() / tensor.size(-1) : 0; };
+  const int64_t rows = rows_of(x);
+  if (rows == 0 || (result.dim() == 1 ? result.numel() : rows_of(result)) != rows) return {};
+  const int64_t length = x.size(-1);
+  return {{pair.one / length, 1}, {pair.other / length, 1}};
 }
 
 double Bytes(const std::vector<at::Tensor>& tensors) {
@@ -163,7 +186,7 @@ SpotChecks::SpotChecks(const BuiltCase& built, std::function<const Case*()> next
 
 void SpotChecks::Restart() {
   changed_.clear();
-  overwrite_at_ = kNever;
+  change_at_ = kNever;
   chunks_ = 0;
   next_look_ = 0;
   look_seconds_ = 0;
@@ -183,18 +206,20 @@ void SpotChecks::Look(const timing::Samples& samples) {
 }
 
 void SpotChecks::LookAndChange(const timing::Samples& samples) {
-  status_.Update(left_.CheckUnchanged());
   status_.Update(Advised(std::exchange(watched_, {}).Check()));
   if (element_) status_.Update(Advised(element_->Check()));
+  status_.Update(CheckExchanged());
+  status_.Update(left_.CheckUnchanged());
   element_.reset();
-  overwrite_at_ = kNever;
+  change_at_ = kNever;
   const int64_t steps = std::exchange(steps_, 0);
   const Case* const next = next_();
   if (!status_.ok() || next == nullptr) return;
   const double most = std::max(kMostLookSeconds, kLookShare * SampledSeconds(samples));
   if (look_seconds_ <= most) {
     element_.emplace(*next, random_);
-    overwrite_at_ = 1 + Below(std::max<int64_t>(1, steps), random_);
+    if (next->reference_rows && steps > 0) exchanges_.emplace(PiecesOf(*next));
+    change_at_ = 1 + Below(std::max<int64_t>(1, steps), random_);
   }
   if (chunks_++ < next_look_) return;
   next_look_ = chunks_ + Below(chunks_ + 1, random_);
@@ -202,6 +227,49 @@ void SpotChecks::LookAndChange(const timing::Samples& samples) {
   if (looks > 0 && look_seconds_ * (looks + 1) / looks > most) return;
   Change(*next, Amount::kParts, /*overwrite=*/true);
   changed_.push_back(samples.seconds.size());
+}
+
+absl::Status SpotChecks::CheckExchanged() {
+  if (!exchanges_) return absl::OkStatus();
+  timing::Exchanges exchanges = *std::exchange(exchanges_, std::nullopt);
+  const Case& one = element_->built();
+  const std::vector<at::Tensor> results = WholeResult(one);
+  absl::Status status;
+  for (const timing::Exchanges::Pair& pair : exchanges.InEffect()) {
+    const at::Tensor x = Exchangeable(one).at(static_cast<std::size_t>(pair.operand));
+    if (status.ok()) status = Advised(SomeRows(one, RowsOf(pair, x, results.front())).Check());
+  }
+  exchanges.TakeBack();
+  return status;
+}
+
+absl::Status SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases,
+                                      double step_seconds) {
+  timing::Exchanges exchanges(PiecesOf(first_));
+  if (Exchangeable(first_).empty()) return absl::OkStatus();
+  timing::SampleOptions options;
+  options.min_samples = options.max_samples = kTurnSteps;
+  options.exact_samples = true;
+  bool is_new = false;
+  options.before_step = [&] { exchanges.ExchangeFew(/*and_back=*/!is_new); };
+  const auto seconds_of = [&](bool with_new) {
+    is_new = with_new;
+    // A step may do its work for some calls after it found new values.
+    const auto affordable = static_cast<int64_t>(kMostWarmUpSeconds / step_seconds);
+    options.warmup_iters = kFewestWarmUps + Below(1 + std::min(kMostWarmUps, affordable), random_);
+    return timing::Median(timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, options).seconds);
+  };
+  std::vector<double> of_same, of_new;
+  absl::Status status;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    of_same.push_back(seconds_of(false));
+    of_new.push_back(seconds_of(true));
+    const double slower = of_new.back() - of_same.back();
+    if (of_new.back() < kMuchSlower * of_same.back() || slower < clock.FloorSeconds()) break;
+    if (turn + 1 == kTurns) status = Kept(timing::Median(of_new), timing::Median(of_same));
+  }
+  exchanges.TakeBack();
+  return status;
 }
 
 absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
@@ -283,7 +351,9 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
   return new_seconds - same_seconds > moved ? Kept(new_seconds, same_seconds) : absl::OkStatus();
 }
 
-absl::Status SpotChecks::CheckSingleSteps(double sample_seconds, double step_seconds) {
+absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_seconds, double step_seconds,
+                                          double& fresh_seconds) {
+  fresh_seconds = std::numeric_limits<double>::infinity();
   const double begin = hardware::WallSeconds();
   const auto taken = [&] { return hardware::WallSeconds() - begin; };
   const double most = std::max(kMostSingleSeconds, kSingleShare * sample_seconds);
@@ -295,12 +365,21 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds, double step_sec
     Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
+    const std::vector<at::Tensor> results = WholeResult(first_);
     const int64_t steps = in_a_row < 2 ? 1 : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
     if (steps > 1) exchanges.Begin(steps);
     for (int64_t i = 1; i <= steps; ++i) {
       if (i > 1) exchanges.Next();
       if (i > 1 && i == steps) element.Overwrite();
+      const double step_begin = clock.HostSeconds();
       first_.step(ignored);
+      fresh_seconds = std::min(fresh_seconds, clock.HostSeconds() - step_begin);
+    }
+    const OperandSample left_by_step(results, random_);
+    WholeResult(first_);
+    if (!left_by_step.CheckUnchanged().ok()) {
+      return absl::DataLossError(
+          absl::StrCat("the result changed when it was read: its work is not in the step", kAdvice));
     }
     DrawSampledRows(random_);
     absl::Status status = read_.CheckUnchanged();
@@ -324,10 +403,13 @@ absl::Status SpotChecks::CheckSingleSteps(double sample_seconds, double step_sec
 void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                         const timing::Samples& samples) {
   watched_ = {};  // of the look after the last chunk, since which no step has run
-  overwrite_at_ = kNever;
+  change_at_ = kNever;
   if (samples.steps_per_sample == 1) status_ = CompareWatched(samples);
   if (status_.ok()) status_ = CompareTimes(clock, step, phases, samples);
-  if (status_.ok()) status_ = CheckSingleSteps(SampledSeconds(samples), timing::Median(samples.seconds));
+  const double median = timing::Median(samples.seconds);
+  double fresh_seconds = 0;
+  if (status_.ok()) status_ = CheckSingleSteps(clock, SampledSeconds(samples), median, fresh_seconds);
+  if (status_.ok() && fresh_seconds > kMuchSlower * median) status_ = CompareTurns(clock, step, phases, median);
 }
 
 }  // namespace roofbench

@@ -23,6 +23,7 @@
 #include "lib/suite/case.h"
 #include "lib/suite/check.h"
 #include "lib/timing/clock.h"
+#include "lib/timing/exchanges.h"
 #include "lib/timing/sampler.h"
 
 namespace roofbench {
@@ -39,8 +40,9 @@ class SpotChecks {
   void Look(const timing::Samples& samples);
   // Call it before each step, with the copy that it runs.
   void BeforeStep(const Case& next) {
-    if (++steps_ < overwrite_at_ || &element_->built() != &next) return;
-    overwrite_at_ = kNever;
+    if (++steps_ < change_at_ || &element_->built() != &next) return;
+    change_at_ = kNever;
+    if (exchanges_) exchanges_->ExchangeFew(/*and_back=*/false);
     element_->Overwrite();
   }
   // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result.
@@ -57,7 +59,12 @@ class SpotChecks {
   absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                             const timing::Samples& samples);
   absl::Status CompareWatched(const timing::Samples& samples) const;
-  absl::Status CheckSingleSteps(double sample_seconds, double step_seconds);
+  // Whether the samples took as long as steps that find new values: where single ones take longer, by turns of both.
+  absl::Status CheckSingleSteps(timing::Clock& clock, double sample_seconds, double step_seconds,
+                                double& fresh_seconds);
+  absl::Status CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases, double step_seconds);
+  // Of the results, where operands changed places among the steps since the last look.
+  absl::Status CheckExchanged();
 
   const Case& first_;
   const OperandSample& read_;
@@ -67,9 +74,10 @@ class SpotChecks {
   SomeRows watched_;    // of the result that was overwritten, if one was
   OperandSample left_;  // of the copy that was changed last, as it was left for the next step
   std::optional<OverwrittenElement> element_;
-  int64_t steps_ = 0;                 // since the last call of Look
-  int64_t overwrite_at_ = kNever;     // one of them
-  std::vector<std::size_t> changed_;  // samples that were the first with new values
+  std::optional<timing::Exchanges> exchanges_;  // of the same copy, in effect from that step on
+  int64_t steps_ = 0;                           // since the last call of Look
+  int64_t change_at_ = kNever;                  // one of them
+  std::vector<std::size_t> changed_;            // samples that were the first with new values
   absl::Status status_;
   int64_t chunks_ = 0;
   int64_t next_look_ = 0;  // in chunks

@@ -317,6 +317,16 @@ std::vector<at::Tensor> WholeResult(const Case& built) {
   return whole.empty() ? built.result() : whole;
 }
 
+std::function<std::vector<at::Tensor>()> ReadOnly(std::vector<at::Tensor> operands, const Case& built) {
+  std::erase_if(operands, [](const at::Tensor& operand) { return !operand.is_floating_point(); });
+  return [operands = std::move(operands), of = Case{.result = built.result, .whole = built.whole}] {
+    const std::vector<at::Tensor> results = WholeResult(of);
+    std::vector<at::Tensor> read = operands;
+    std::erase_if(read, [&](const at::Tensor& operand) { return SharesMemory(operand, results); });
+    return read;
+  };
+}
+
 SomeRows::SomeRows(const Case& built, std::mt19937_64& random) : built_(&built) {
   constexpr int64_t kRanges = 4;
   constexpr int64_t kElements = 256;
@@ -328,6 +338,9 @@ SomeRows::SomeRows(const Case& built, std::mt19937_64& random) : built_(&built) 
     for (int64_t i = 0; count > 0 && i < kRanges; ++i) ranges.push_back({below(rows - count + 1), count});
   }
 }
+
+SomeRows::SomeRows(const Case& built, const std::vector<RowRange>& rows)
+    : built_(&built), ranges_(WholeResult(built).size(), rows) {}
 
 void SomeRows::Invalidate() const {
   // To overwrite more takes longer than a look at the rows.

@@ -61,6 +61,9 @@ class OperandSample {
   std::vector<Elements> elements_;
 };
 
+// Case::changing of those floating-point operands that are no part of what the result of `built` lies in.
+std::function<std::vector<at::Tensor>()> ReadOnly(std::vector<at::Tensor> operands, const Case& built);
+
 // Makes every element wrong.
 void Invalidate(const std::vector<at::Tensor>& tensors);
 
@@ -73,6 +76,8 @@ class SomeRows {
   SomeRows() = default;
   // `built` outlives it.
   SomeRows(const Case& built, std::mt19937_64& random);
+  // These rows of each result.
+  SomeRows(const Case& built, const std::vector<RowRange>& rows);
 
   // Makes these rows wrong, with all others unless they are many.
   void Invalidate() const;

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/suite/check.h"
 #include "lib/suite/family.h"
 #include "lib/suite/steps/bindings.h"
 #include "lib/suite/steps/gpu_step.h"
@@ -146,7 +147,8 @@ class FamilyOf {
     return row_sums_ = Tensors(std::move(sums)), *this;
   }
   // Operands whose values may change between steps, which then give another result: Case::changing. Default: operands.x
-  // where there are operands.x and operands.y. Return nothing where an implementation makes something of them
+  // where there are operands.x and operands.y; otherwise, where rows have a reference of their own, all floating-point
+  // ones from Inputs that are no part of the result. Return nothing where an implementation makes something of them
   // beforehand (a packed x): then the result is overwritten alone.
   template <typename Function>
   FamilyOf& Changing(Function changing) {
@@ -356,6 +358,7 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
   bind(row_sums_, built.row_sums);
   bind(changing, built.changing);
   if (details_) details_(at, *operands, built);
+  if (!built.changing && built.reference_rows) built.changing = ReadOnly(in.OfThisCopy(), built);
   const Row& row = RowAt(at);
   absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);
   if (!step.ok()) return step.status();

@@ -50,6 +50,7 @@ at::Tensor Inputs::Next(Make make, bool is_operand) {
     first_.push_back(tensor);
     if (is_operand) operands_.push_back(tensor);
   }
+  if (is_operand) own_.push_back(tensor);
   ++next_;
   bytes_ += static_cast<double>(tensor.nbytes());
   return tensor;
@@ -117,6 +118,7 @@ at::Tensor Inputs::SampleRows(int64_t rows, int64_t most) {
 void Inputs::StartClone() {
   cloning_ = true;
   next_ = 0;
+  own_.clear();
   bytes_ = 0;
   compiled_ = {};
 }

@@ -75,6 +75,8 @@ class Inputs {
   void StartClone();
   // What a step of the first build reads: its random data, and what was made of that, without memory for results.
   const std::vector<at::Tensor>& operands() const { return operands_; }
+  // The same of the last copy.
+  const std::vector<at::Tensor>& OfThisCopy() const { return own_; }
   // Bytes of one copy: all tensors returned since the last StartClone.
   double bytes() const { return bytes_; }
 
@@ -91,6 +93,7 @@ class Inputs {
   at::Generator device_generator_;    // the same generator on a processor
   std::vector<at::Tensor> first_;     // tensors of the first build
   std::vector<at::Tensor> operands_;  // those that hold values from the start
+  std::vector<at::Tensor> own_;       // the same of the last copy
   std::size_t next_ = 0;
   bool cloning_ = false;
   double bytes_ = 0;

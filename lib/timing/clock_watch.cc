@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/clock_watch.h"
 
+#include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,19 @@ double KernelSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+// The program or library whose clock_gettime this process calls, unless it is the C library's.
+std::string OtherClock() {
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  Dl_info clock{};
+  Dl_info library{};
+  // As any module would find it; a program's own comes first.
+  if (dladdr(dlsym(RTLD_DEFAULT, "clock_gettime"), &clock) == 0) return "";
+  if (dladdr(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &library) == 0) return "";
+  if (clock.dli_fbase != library.dli_fbase) return clock.dli_fname;
+#endif
+  return "";
+}
+
 }  // namespace
 
 ClockWatch::Reading ClockWatch::Read() {
@@ -42,7 +56,11 @@ std::string ClockWatch::Fault() const {
   const Reading end = Read();
   const double clock = end.clock - begin_.clock;
   const double kernel = end.kernel - begin_.kernel;
-  if (std::abs(clock - kernel) <= kMostApart + begin_.apart + end.apart) return "";
+  if (std::abs(clock - kernel) <= kMostApart + begin_.apart + end.apart) {
+    const std::string where = OtherClock();
+    if (where.empty()) return "";
+    return "clock_gettime of this process is that of " + where + ", not the C library's: it could lend steps time";
+  }
   std::array<char, 160> text{};
   std::snprintf(text.data(), text.size(),
                 "the clock of this process went %.3g s while the kernel's went %.3g s: it was replaced", clock, kernel);

@@ -68,6 +68,9 @@ class Exchanges {
     if (made_ < pairs_.size()) Make(pairs_[made_++]);
   }
   void TakeBack();
+  // Takes back what is in effect, and exchanges two pieces of each operand; `and_back`: twice, which reads and writes
+  // the same memory and leaves all as it was.
+  void ExchangeFew(bool and_back);
   // In the order in which they were made.
   std::vector<Pair> InEffect() const { return {pairs_.begin(), pairs_.begin() + static_cast<std::ptrdiff_t>(made_)}; }
 

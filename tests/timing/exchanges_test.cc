@@ -48,6 +48,23 @@ TEST_P(ExchangesTest, PermuteFewElementsAndTakeThatBack) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ExchangesTest, testing::Values(2, 3, 1000, 1024, 2047, 5000));
 
+TEST(Exchanges, FewOfEachOperandChangePlacesOrComeBack) {
+  const std::vector<int> before = Numbers(5000);
+  std::vector<int> one = before, other = before;
+  Exchanges exchanges({Of(one), Of(other)});
+  for (int step = 0; step < 50; ++step) {
+    exchanges.ExchangeFew(/*and_back=*/false);
+    EXPECT_NE(one, before);
+    EXPECT_NE(other, before);
+    EXPECT_THAT(exchanges.InEffect(), SizeIs(2));
+    if (step % 2 == 0) continue;
+    exchanges.ExchangeFew(/*and_back=*/true);
+    EXPECT_THAT(one, ElementsAreArray(before));
+    EXPECT_THAT(other, ElementsAreArray(before));
+    EXPECT_THAT(exchanges.InEffect(), SizeIs(0));
+  }
+}
+
 TEST(Exchanges, StepsOfOneSampleFindDifferentValues) {
   std::vector<int> numbers = Numbers(500), more = Numbers(70);
   const std::vector<int> before = numbers;
