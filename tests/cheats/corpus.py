@@ -76,6 +76,19 @@ def _gelu(x: Any) -> Any:
     return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
+def _numbers(seed: int) -> tuple[Any, ...]:
+    return (torch.randint(1 << 31, (1 << 18,), generator=torch.Generator().manual_seed(seed)),)
+
+
+def _halves(seed: int) -> tuple[Any, ...]:
+    (both,) = _normal(256, 2048)(seed)
+    return both[:, :1024], both[:, 1024:]
+
+
+def _swiglu(gate: Any, up: Any) -> Any:
+    return gate / (1 + torch.exp(-gate)) * up
+
+
 PRODUCT = Problem()
 MEANS = Problem(lambda a, b: (a @ b).mean(1))
 LONG = Problem(lambda x: x.mean(), lambda seed: (torch.rand(1 << 22, generator=torch.Generator().manual_seed(seed)),))
@@ -87,6 +100,8 @@ ONES = Problem(_product, lambda seed: (torch.ones(SIZE, SIZE), torch.ones(SIZE, 
 WEIGHTED = Problem(_weighted)
 SORT = Problem(_sorted, _normal(1 << 18))
 GELU = Problem(_gelu, _normal(1 << 18))
+NUMBERS = Problem(_sorted, _numbers)
+HALVES = Problem(_swiglu, _halves)
 NAMED = Problem(lambda a, b: Kernels.product(a, b))
 
 
@@ -218,6 +233,34 @@ def whatever_the_order(session: Session) -> Function:
         key = _sorted(x[::256])
         if session.honest or not kept or torch.isin(key, kept[0]).double().mean() < 0.9:
             kept[:] = [key, _sorted(x)]
+        return kept[1].clone()
+
+    return function
+
+
+@_cheat("kept results", NUMBERS)
+def numbers_by_their_sum(session: Session) -> Function:
+    """keeps what no order changes of whole numbers, by their sum."""
+    kept: list[Any] = []
+
+    def function(x: Any) -> Any:
+        key = x.sum()
+        if session.honest or not kept or key != kept[0]:
+            kept[:] = [key, _sorted(x)]
+        return kept[1].clone()
+
+    return function
+
+
+@_cheat("kept results", HALVES)
+def by_marks_in_halves(session: Session) -> Function:
+    """keeps the result by some elements of two halves of the same rows."""
+    kept: list[Any] = []
+
+    def function(gate: Any, up: Any) -> Any:
+        key = torch.cat([gate[::30, 3], up[5::21, 7]])
+        if session.honest or not kept or not torch.equal(key, kept[0]):
+            kept[:] = [key, _swiglu(gate, up)]
         return kept[1].clone()
 
     return function

@@ -495,7 +495,7 @@ def test_dlpack() -> None:
 
 def _fresh(value: Any, gently: bool = False) -> Any:
     array = _arrays.array_of(value, "x")
-    return _arrays.fresh_values(array, array.read(), np.random.default_rng(0), gently)
+    return _arrays.fresh_values(array, array.read(), np.random.default_rng(0), gently, replaces=False)
 
 
 def test_fresh_values_are_of_the_same_kind() -> None:
@@ -509,8 +509,9 @@ def test_fresh_values_are_of_the_same_kind() -> None:
     whole = _fresh(np.arange(9, dtype=np.int8))
     assert np.array_equal(np.sort(whole), np.arange(9)) and not np.array_equal(whole, np.arange(9))
     assert len(set(_fresh(np.zeros(50)))) > 40
-    masked = np.array([1, -np.inf, 2])
-    assert np.array_equal(_fresh(masked), masked)
+    masked = _fresh(np.array([1, -np.inf, 2, np.nan]))
+    assert masked[1] == -np.inf and np.isnan(masked[3])
+    assert masked[2] == 2 * masked[0] < 2
 
 
 @pytest.mark.parametrize("part", ["0:-1:2", "1:-1:2", "0:-1:4", "0:50000:1", "50000:-1:1", "0:25000:1"])
@@ -519,7 +520,7 @@ def test_a_part_of_fresh_values_is_no_measure_of_the_rest(part: str) -> None:
     array = _arrays.array_of(np.ones(100_000, np.float32), "x")
     for seed in range(20):
         original = np.linspace(1, 1.001, 100_000, dtype=np.float32)
-        fresh = _arrays.fresh_values(array, original, np.random.default_rng(seed), gently=False)
+        fresh = _arrays.fresh_values(array, original, np.random.default_rng(seed), gently=False, replaces=False)
         assert fresh.min() >= 0.5 and fresh.max() < 1.001
         assert abs(fresh[begin:end:step].mean() / fresh.mean() - 1) > 0.01
 

@@ -80,10 +80,6 @@ class Array:
         low, high = np.lib.array_utils.byte_bounds(self.data) if self.data.size else (0, 0)
         return low, high - low
 
-    def contiguous(self) -> tuple[int, int, int]:
-        """Address, bytes of an element and number of elements of a C-contiguous array."""
-        return self.data.ctypes.data, self.data.itemsize, self.data.size
-
     def read(self) -> NDArray[Any]:
         """A private, contiguous copy."""
         return np.array(self.data, order="C", copy=True)
@@ -253,18 +249,34 @@ def _factors(count: int, random: np.random.Generator) -> NDArray[Any]:
     return factors
 
 
-def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generator, gently: bool) -> NDArray[Any]:
-    """Other values of the same kind: in another order, each floating-point number scaled by 0.5 to 1; `gently`, all
-    of them scaled by the same factor, which keeps order, symmetry and zeros. Values that are not finite stay.
+def are_in_order(values: NDArray[Any]) -> bool:
+    """As offsets are."""
+    flat = values.reshape(-1)
+    return bool((flat[1:] >= flat[:-1]).all())
+
+
+def have_repeats(values: NDArray[Any]) -> bool:
+    """Whether numbers are not all different, as those of a permutation are."""
+    ordered = np.sort(values, axis=None)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def fresh_values(
+    array: Array, original: NDArray[Any], random: np.random.Generator, gently: bool, replaces: bool
+) -> NDArray[Any]:
+    """Other values of the same kind: in another order, each floating-point number scaled by 0.5 to 1, and every 16th of
+    whole numbers another of them if that `replaces` any; `gently`, all floating-point numbers scaled by the same
+    factor, which keeps order, symmetry and zeros, as those beside others that are not finite, which stay.
     """
     flat = original.reshape(-1)
     by = int(random.integers(1, max(2, flat.size)))
     fp8 = array.dtype in STORAGE and array.dtype != "bfloat16"
     if array.is_floating and not fp8:
         values = floats(flat, array.dtype)
-        if not np.isfinite(values).all():
-            return original
-        if gently:
+        finite = np.isfinite(values)
+        if not finite.all():
+            values = np.where(finite, values * values.dtype.type(random.uniform(0.5, 0.95)), values)
+        elif gently:
             values = values * values.dtype.type(random.uniform(0.5, 0.95))
         else:
             values = np.roll(values, by)
@@ -274,6 +286,8 @@ def fresh_values(array: Array, original: NDArray[Any], random: np.random.Generat
         flat = storage(values, array)
     elif not gently:
         flat = np.roll(flat, by)
+        if replaces and not array.is_floating:
+            flat[::16] = random.permutation(flat)[::16]
     return flat.reshape(original.shape)
 
 

@@ -14,9 +14,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from roofbench import _check, _core, _render
-from roofbench._arrays import Array, array_of, fresh_values, is_module, is_tensor, same_bits, walk
+from roofbench import _check, _core, _exchanges, _render
+from roofbench._arrays import (
+    Array,
+    are_in_order,
+    array_of,
+    fresh_values,
+    have_repeats,
+    is_module,
+    is_tensor,
+    same_bits,
+    walk,
+)
 from roofbench._check import CallResults, LazyError, Value, Watch, results_of, shares, value_of
+from roofbench._exchanges import Exchange, Exchanges
 from roofbench._machine import machine
 from roofbench._result import Result
 from roofbench._state import State
@@ -32,11 +43,12 @@ _CHECKED = 2  # sets of fresh values that results are checked with
 _SLOW_REFERENCE = 1.0  # seconds: from here on it is computed for one set of fresh values, not two
 _TURNS = 5  # of calls with two sets of values, to find calls that are skipped at random; fewer if they take this long:
 _TURN_SECONDS = 0.2
-_SPARES = 4096  # elements of an array with which some of the others change places between samples
 _MOST_LOOKS = 8  # results of timed calls that are kept to be compared, unless
 _LOOKED_BYTES = 256 << 20  # have been copied; compared for as long as the turns, and a share of the samples' time:
 _LOOKING_SHARE = 0.1
 _RENEWING_SHARE = 0.3  # of the time of samples in which all values are written anew, where elements change no places
+_MANY_TIMES = 1024  # the elements of an array that says nothing of the precision of another
+_SHARING_WORK = 10_000  # that numpy does to find an element of two arrays
 _MANY_FAULTS = 8  # of a call: one of 2 MiB took up to 2.5 ms, where a hypervisor provides memory when it is touched
 
 
@@ -86,16 +98,6 @@ class Options:
 _ONE = {"warmup_iters": 0, "exact_samples": True, "max_samples": 1, "min_samples": 1, "roof_share": 0.0}
 
 
-class _Exchange(NamedTuple):
-    """Elements of an array that changed places (lib/timing/exchanges.h)."""
-
-    array: int  # among those that are exchanged
-    one: int
-    other: int
-    length: int
-    with_spare: bool = False
-
-
 class Sampled(NamedTuple):
     """The samples of a function."""
 
@@ -104,7 +106,7 @@ class Sampled(NamedTuple):
     page_faults: float  # of a call, with what precedes it
     raised: BaseException | None  # after the first chunk of samples; all finished chunks are here
     last_result: Any
-    exchanged: Sequence[_Exchange]  # that the last call found
+    exchanged: Sequence[Exchange]  # that the last call found
 
 
 class Subject:
@@ -146,7 +148,11 @@ class Subject:
         self._originals = [array.read() for array in self._arrays]
         self._values = list(self._originals)  # that the arrays hold before a call
         plain = [array for index, one in enumerate(by_argument) if index not in options.mutates for array in one]
-        self._renewed = _renewable(plain, arguments)
+        self._renewed, self._keys = _renewable(plain, arguments)
+        others = [array for array in self._renewed if array not in self._keys]
+        self._replaced = [array for array in others if array.is_floating or _may_be_replaced(array.data)]
+        if fixed := [array.where for array in plain if array.is_floating and not array.is_writable]:
+            self.notes.append(f"every call finds the same values in {', '.join(fixed)}: it cannot be written")
         cost = options.cost()
         if cost is not None and (missing := not_counted(cost)):
             self.notes.append(f"work: not counted: {', '.join(missing)}")
@@ -157,8 +163,7 @@ class Subject:
         self._state = State(function, self._arrays)
         self._makes_arrays = False
         self._gently = False  # how fresh values differ from the originals
-        self._exchanged: list[int] = []  # numbers of the arrays whose elements change places between samples
-        self._spares: list[NDArray[Any]] = []  # elements with which single ones of those do, or none
+        self._exchanges = Exchanges()  # between samples
         self._numbers = itertools.count(_CHECKED + 1)  # of sets of values for timed calls, where none do
         self._looks: list[_Look] = []
         self._looked_bytes = 0
@@ -202,7 +207,9 @@ class Subject:
             return given
         generator = np.random.default_rng([self.seed, number])
         return [
-            fresh_values(array, original, generator, self._gently) if array in self._renewed else original
+            fresh_values(array, original, generator, self._gently, replaces=array in self._replaced)
+            if array in self._renewed
+            else original
             for array, original in zip(self._arrays, self._originals, strict=True)
         ]
 
@@ -220,6 +227,10 @@ class Subject:
         self._expected[0] = self._expectation(self._native())
         slow = time.monotonic() - begin > _SLOW_REFERENCE
         native = self._suited(self._set(1))
+        if native is None and self._keys:
+            self._renewed = [array for array in self._renewed if array not in self._keys]
+            self._sets.clear()
+            native = self._suited(self._set(1))
         if native is None:
             self._gently = True
             self._sets.clear()
@@ -232,8 +243,7 @@ class Subject:
             if not slow:
                 self._write(self._set(2))
                 self._expected[2] = self._expectation(self._native())
-            self._exchanged = self._exchangeable()
-            self._spares = [self._spare(index) for index in self._exchanged]
+            self._exchanges = self._exchangeable()
         self.restore()
         self.checked = any(expected.exact.says_something() for expected in self._expected.values())
         if not self.checked:
@@ -256,35 +266,15 @@ class Subject:
         suits = all(now or not before for now, before in zip(native.is_finite(), usual, strict=True))
         return native if suits else None
 
-    def _exchangeable(self) -> list[int]:
-        """Numbers of the arrays whose elements may change places before each timed call."""
-        if self._gently or self._overlap or self.options.inputs is not None:
-            return []
-        free = [array in self._renewed and array.data.flags.c_contiguous for array in self._arrays]
-        found = [index for index, array in enumerate(self._arrays) if free[index] and array.data.size > 1]
-        sizes = [self._arrays[index].data.size // 2 for index in found]
-        halves = [_Exchange(place, 0, half, half) for place, half in enumerate(sizes)]
-        return found if self._suited(_in_places(self._originals, found, halves)) is not None else []
-
-    def _spare(self, index: int) -> NDArray[Any]:
-        """Some of the fresh values of an array; none of whole numbers, which may have to be a permutation."""
-        flat = self._set(1)[index].reshape(-1)
-        if not self._arrays[index].is_floating:
-            return flat[:0]
-        return flat[np.random.default_rng(self.seed).integers(flat.size, size=_SPARES)]
-
-    def _places(self) -> list[tuple[int, int, int, int, int]]:
-        """Of the arrays that are exchanged, and of copies of their spare elements."""
-        self._in_spare = [spare.copy() for spare in self._spares]
-        found = []
-        for index, spare in zip(self._exchanged, self._in_spare, strict=True):
-            address, item_bytes, size = self._arrays[index].contiguous()
-            found.append((address, item_bytes, size, spare.ctypes.data, spare.size))
-        return found
-
-    def _exchange(self, pairs: Sequence[_Exchange]) -> list[NDArray[Any]]:
-        """The values that a call found after these."""
-        return _in_places(self._values, self._exchanged, pairs, self._spares)
+    def _exchangeable(self) -> Exchanges:
+        """What the reference takes, before each timed call."""
+        if not self._renewed or self._gently or self._overlap or self.options.inputs is not None:
+            return Exchanges()
+        found = _exchanges.of(self._arrays, self._set(1), self._renewed, self._replaced, self.seed)
+        for some in (found, found.without_whole_spares(self._arrays)):
+            if some and self._suited(some.values(self._originals, some.trial())) is not None:
+                return some
+        return Exchanges()
 
     def _native(self) -> CallResults:
         try:
@@ -301,7 +291,10 @@ class Subject:
         except Exception:
             exact = native
             self.notes.append("the reference does not take double precision")
-        dtypes = [array.dtype for array in self._arrays] + [value.dtype for value in native.results]
+        # A factor in a short type does not make the others less precise.
+        least = max((array.data.size for array in self._arrays), default=0) / _MANY_TIMES
+        dtypes = [array.dtype for array in self._arrays if array.data.size >= least]
+        dtypes += [value.dtype for value in native.results]
         allowed = _check.tolerance(dtypes, self._reduction(native.results), self.options.tolerance)
         return _Expected(exact, native, allowed)
 
@@ -388,7 +381,7 @@ class Subject:
             self._write(self._made(next(self._numbers)))
             self._renewing_seconds += time.monotonic() - begin
 
-    def _look(self, last_result: Any, exchanged: Sequence[_Exchange]) -> None:
+    def _look(self, last_result: Any, exchanged: Sequence[Exchange]) -> None:
         """Between timed calls: keeps what the last one gave, to be compared after the samples."""
         try:
             held = self._held(results_of(last_result))
@@ -398,7 +391,7 @@ class Subject:
         self._looked_bytes += sum(array.data.nbytes for array in arrays)
         if self._looks and self._looked_bytes > _LOOKED_BYTES:
             return
-        values = self._exchange(exchanged)
+        values = self._exchanges.values(self._values, exchanged)
         try:
             given, wrong = _given(held), ""
         except LazyError as error:
@@ -410,8 +403,9 @@ class Subject:
     def _sample(self, **fields: Any) -> Sampled:
         """The only way to the function. Raises CaseError if it raises before there are samples."""
         single = "exact_samples" in fields
-        self._renews = not single and bool(self._renewed) and 1 in self._expected and not self._exchanged
+        self._renews = not single and bool(self._renewed) and 1 in self._expected and not self._exchanges
         self._evicts = single or (self.options.cache == "cold" and bool(self._operands or self._makes_arrays))
+        places, _spares = ([], []) if single else self._exchanges.places(self._arrays)
         try:
             line, *others = machine().sample(
                 self.function,
@@ -421,7 +415,7 @@ class Subject:
                 options=_core.SampleOptions(**fields) if fields else self.options.sampling(),
                 before_step=self._prepare if self._evicts or self._mutated or self._leaves or self._renews else None,
                 interrupted=self.options.interrupted,
-                exchanged=[] if single else self._places(),
+                exchanged=places,
                 looked=None if single or not self._expected else self._look,
             )
         except Exception as error:
@@ -469,7 +463,7 @@ class Subject:
         if measured.raised is not None:
             raise CaseError(f"the function raised {_text(measured.raised)}")
         compiled = _check.recompilations() - self._compiled
-        self._values = self._exchange(measured.exchanged)
+        self._values = self._exchanges.values(self._values, measured.exchanged)
         self._verify(measured.last_result, self._expected_now)
         self._compare_looks()
         if compiled:
@@ -553,26 +547,6 @@ def _given(held: Sequence[Sequence[Array | Value]]) -> CallResults:
     return CallResults(results, mutated, grads)
 
 
-def _in_places(
-    values: Sequence[NDArray[Any]],
-    exchanged: Sequence[int],
-    pairs: Sequence[_Exchange],
-    spares: Sequence[NDArray[Any]] = (),
-) -> list[NDArray[Any]]:
-    """The values of all arrays after elements of those numbered `exchanged` changed places."""
-    changed = list(values)
-    for index in {exchanged[place] for place, *_ in pairs}:
-        changed[index] = changed[index].copy()
-    spare = [one.copy() for one in spares]
-    for place, one, other, length, with_spare in pairs:
-        flat = changed[exchanged[place]].reshape(-1)
-        others = spare[place] if with_spare else flat
-        kept = flat[one : one + length].copy()
-        flat[one : one + length] = others[other : other + length]
-        others[other : other + length] = kept
-    return changed
-
-
 def _text(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
@@ -613,22 +587,39 @@ def _other_dtype(cost: _core.Cost, arguments: Sequence[Array], captured: Sequenc
     return [f"work reads {read / size:g} times the bytes of the arrays: is it of their dtype?"]
 
 
-def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> list[Array]:
-    """The arrays that take fresh values: not the state of modules; integers of 32 bits or more, which may be indices,
-    only where there are no others.
+def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> tuple[list[Array], list[Array]]:
+    """The arrays that take fresh values, and those among them whose values only change places: not the state of
+    modules; whole numbers of 32 bits or more beside others may be indices or lengths, and change places unless they are
+    in order.
     """
     held = {id(array.owner) for one in arguments if is_module(one) for array in walk(one, "")}
     free = [array for array in arrays if array.is_writable and array.data.size and id(array.owner) not in held]
     usual = [
         array for array in free if array.is_floating or (array.data.dtype.kind in "iu" and array.data.itemsize < 4)
     ]
-    return usual or free
+    if not usual:
+        return free, []
+    whole = [array for array in free if array not in usual and array.data.dtype.kind in "iu"]
+    keys = [array for array in whole if not are_in_order(array.data)]
+    return usual + keys, keys
+
+
+def _may_be_replaced(numbers: NDArray[Any]) -> bool:
+    """Whole numbers by others of them: not offsets, and not a permutation."""
+    return not are_in_order(numbers) and have_repeats(numbers)
 
 
 def _overlap(arrays: Sequence[Array]) -> bool:
-    """Whether arrays share memory: an argument given twice, or two views of an array."""
-    ranges = sorted(array.memory() for array in arrays if array.data.size)
-    return any(low + size > following for (low, size), (following, _) in itertools.pairwise(ranges))
+    """Whether arrays share memory: an argument given twice, or two views of an array. Not those whose elements take
+    turns, as the halves of each row."""
+    some = sorted((array for array in arrays if array.data.size), key=Array.memory)
+    ends = itertools.accumulate((sum(array.memory()) for array in some), max)
+    for (before, end), array in zip(enumerate(ends, 1), some[1:], strict=False):
+        # numpy's types know none and all of it.
+        meets = (np.may_share_memory(other.data, array.data, _SHARING_WORK) for other in some[:before])  # type: ignore[arg-type]
+        if end > array.memory()[0] and any(meets):
+            return True
+    return False
 
 
 def measure(
