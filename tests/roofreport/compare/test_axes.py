@@ -52,6 +52,35 @@ def test_a_default_implementation_is_not_in_the_name() -> None:
     assert [(one.work, one.values) for one in found] == [("gelu/n:1", ("native", "eager"))]
 
 
+def _placed(impl: str, seconds: float, handover: float | None) -> Case:
+    counters = {} if handover is None else {"handover_ns": handover}
+    return Case(f"norm/impl:{impl}/d:1", 0, State.MEASURED, seconds=seconds, counters=counters)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "handover", "doubt"),
+    [
+        (1.3e-3, 220.0, "threads 50 ns apart, and 220 ns"),
+        (1.3e-3, 60.0, ""),
+        (1.3e-3, None, ""),
+        (1.7e-3, 220.0, ""),  # more than places explain
+    ],
+)
+def test_a_small_lead_of_threads_in_another_place_is_in_doubt(
+    seconds: float, handover: float | None, doubt: str
+) -> None:
+    (found,) = axes.winners([_placed("native", 1e-3, 50.0), _placed("eager", seconds, handover)], contract.packaged())
+    assert found.doubt == doubt
+    assert bool(found.unranked) == bool(doubt)
+
+
+@pytest.mark.parametrize("handover", [60.0, 220.0])
+def test_a_ratio_to_a_baseline_in_another_place_is_no_figure(handover: float) -> None:
+    cases = {case.name: case for case in (_placed("native", 1e-3, 50.0), _placed("eager", 2e-3, handover))}
+    found = axes.speedups("impl:eager", cases, contract.packaged())
+    assert found["norm/impl:native/d:1"] == (pytest.approx(2) if handover < 100 else None)
+
+
 @pytest.mark.parametrize(("roof", "left"), [(None, "no roof known"), (1.02, "102.0 % of the roof, nothing left")])
 def test_the_rest_of_the_roof(roof: float | None, left: str) -> None:
     cases = [_measured("norm/impl:a/d:1", 3e-3, roof), _measured("norm/impl:b/d:1", 1e-3, roof)]

@@ -24,6 +24,13 @@ def _disturbed() -> np.ndarray:
     return values
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_pace_that_stays_says_nothing(seed: int) -> None:
+    logs = np.log(0.0459 * (1 + np.random.default_rng(seed).permutation(10) * 1e-6))
+    paces = np.full((10, 1), -0.32 * np.log(53.1875))
+    assert series_state.fit_pace(logs, paces) == series_state.NOT_AT_ALL
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

@@ -18,11 +18,13 @@ from builders import COPY, GEMV, MATMUL
 from reports import Report
 from roofreport.compare import command
 from roofreport.errors import UnusableInputError
+from roofreport.gate import nightly_runs, second_run
 from roofreport.gate.second_run import stays
 from roofreport.gate.series_state import NOT_AT_ALL, Fence, SeriesState
 from roofreport.gate.verdicts import judge
 from roofreport.history.store import Store, open_store
 from roofreport.io.contract import TIME, packaged
+from roofreport.io.result import Case, State
 from roofreport.site import overview
 from roofreport.site.nights import by_night
 
@@ -266,7 +268,7 @@ def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, report: R
     assert "different machines" in report.error
 
 
-@pytest.mark.parametrize("pace", ["memory", "threads"])
+@pytest.mark.parametrize("pace", ["memory", "threads", "threads of a neighbor"])
 def test_the_pace_of_the_machine_is_not_a_finding(tmp_path: Path, pace: str) -> None:
     """Times that follow the roof next to them, or how near the threads are: two in five nightly runs are slow."""
 
@@ -278,7 +280,11 @@ def test_the_pace_of_the_machine_is_not_a_finding(tmp_path: Path, pace: str) -> 
             if pace == "memory":
                 return [builders.row(COPY, time, roof=0.5 * 9.0 * slow / time)]
             handover = (265 if is_slow else 60) * math.exp(chance.gauss(0, 0.1))
-            return [builders.row(COPY, time, roof=0.5 * 9.0 / time, handover_ns=handover)]
+            apart: dict[str, Any] = {"handover_ns": handover}
+            if pace == "threads of a neighbor" and night >= NIGHTS:
+                apart = {}
+            copy = builders.row(COPY, time, roof=0.5 * 9.0 / time, **apart)
+            return [copy, builders.row(GEMV, 1.0 + night * 1e-6, handover_ns=handover)]
 
         return of_night
 
@@ -288,6 +294,13 @@ def test_the_pace_of_the_machine_is_not_a_finding(tmp_path: Path, pace: str) -> 
         assert _found(store) == {}
     histories.add(store, [NIGHTS + 5], night_of(1.08))
     assert _found(store) == {COPY: "slower"}
+
+
+@pytest.mark.parametrize(("handover", "expected"), [(60.0, 0.0), (265.0, 0.32 * math.log(265 / 60))])
+def test_a_second_run_is_held_at_the_place_of_the_threads(handover: float, expected: float) -> None:
+    level = nightly_runs.meeting_pace({"handover_ns": 60.0})
+    case = Case(COPY, 0, State.MEASURED, seconds=1.0, counters={"handover_ns": handover, "roof": 0.5, "bytes/s": 1e9})
+    assert level - second_run._pace(nightly_runs.MEETINGS, case, [case]) == pytest.approx(expected)
 
 
 def _programs(tmp_path: Path, factor: float, before: str = "") -> tuple[str, str]:

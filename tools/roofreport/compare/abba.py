@@ -68,8 +68,10 @@ def output(folder: Path, pair: int, side: str) -> Path:
 # inside one.
 PAIRS_WANTED = 30
 # A machine changes within a minute or less, so the two processes of a pair follow each other soon: they run so many
-# seconds, with as many of the cases as that allows. A process starts in half a second.
+# seconds, with as many of the cases as that allows. Each starts, and measures its roofs, in so many more (two cores of
+# a Zen 4, 13 processes a side, 2026-11-29).
 _PROCESS_SECONDS = 8.0
+_START_SECONDS = 1.7
 SHORTEST_SAMPLING = 0.2  # seconds per case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
 SIDES = ("A", "B")
@@ -153,19 +155,21 @@ class Abba:
         if not measured:
             raise UnusableInputError("BASE measures none of the cases")
         budget = self._options.budget
-        shortest = 2 * sequential.MIN_PAIRS * pilot.seconds
+        at_once = math.ceil(len(self._common) * _PROCESS_SECONDS / max(pilot.seconds, _PROCESS_SECONDS))
+        # The pilot is one process, and they are several.
+        side = pilot.seconds + _START_SECONDS * (math.ceil(len(self._common) / at_once) - 1)
+        shortest = 2 * sequential.MIN_PAIRS * side
         if pilot.seconds + shortest > budget:
             raise UnusableInputError(
-                f"a process of {units.counted(len(self._common), 'case')} takes {pilot.seconds:.1f} s, so that"
+                f"one side of {units.counted(len(self._common), 'case')} takes {side:.1f} s, so that"
                 f" {sequential.MIN_PAIRS} pairs need --budget={math.ceil((pilot.seconds + shortest) / 60)}min, or fewer"
                 " cases"
             )
         if max_time is None:
             # Roof probes take a quarter of the time of the adjacent samples.
-            spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
+            spare = budget / (2 * PAIRS_WANTED) - side
             max_time = SHORTEST_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
-        at_once = math.ceil(len(self._common) * _PROCESS_SECONDS / max(pilot.seconds, _PROCESS_SECONDS))
         state = ComparisonState(self._key, list(self._common), max_time, at_once, pilot.seconds)
         judged_as = {name: work for work, name in self._names[0].items()}
         for case in pilot.result.cases:

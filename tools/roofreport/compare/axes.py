@@ -14,6 +14,7 @@ from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, TIME, Contract
 from roofreport.io.reliability import doubt, doubts, half_width
 from roofreport.io.result import Case, State
+from roofreport.stats.places import MOST_OF_PLACE, apart, doubt_between
 from roofreport.stats.processes import mixed
 
 
@@ -29,8 +30,10 @@ class Ranking:
 
     @property
     def doubt(self) -> str:
-        """Doubts about the first two: the order of two rows in doubt is that of what disturbed them."""
-        return doubts(dict(zip(self.values[:2], self.cases[:2], strict=True)))
+        """Doubts about the first two: the order of two rows in doubt is that of what disturbed them, and the place of
+        their threads may explain a small lead."""
+        place = apart(*self.cases[:2]) if self.lead < MOST_OF_PLACE else ""
+        return doubts(dict(zip(self.values[:2], self.cases[:2], strict=True))) or place
 
     @property
     def unranked(self) -> str:
@@ -163,7 +166,7 @@ def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> di
         if base is None or State.MEASURED is not case.state or State.MEASURED is not base.state:
             continue
         if case.seconds > 0 and case_name.value_of(name, axis, contract) is not None:
-            found[name] = None if doubt(base) or doubt(case) else base.seconds / case.seconds
+            found[name] = None if doubt_between(base, case) else base.seconds / case.seconds
     return found
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +35,8 @@ MOST_FLOPS_A_BYTE = 4.0
 # Threads that are farther apart make a case slower by a share of this power of what a cache line takes between them: at
 # most 1.6 times at 4.4 times the distance (docs/comparing.md).
 MOST_OF_HANDOVER = 0.32
+# The columns of paces; between them, that of the nearest roof that is memory.
+OWN_ROOF, MEETINGS = 0, 2
 
 
 def numbered(runs: Sequence[Run]) -> list[int]:
@@ -132,7 +133,7 @@ class NightlyRuns:
         """[run, series]: the figure, the rate of the roof next to it, that of the nearest roof that is memory, and the
         pace at which threads as near to each other meet."""
         shape = (len(self.runs), len(self.series))
-        logs, rates, meetings = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
+        logs, rates, apart = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
         follows_memory = np.zeros(len(self.series), dtype=np.bool_)
         for column, readings in enumerate(self.readings):
             for row, reading in readings.items():
@@ -143,12 +144,20 @@ class NightlyRuns:
                     rate, of_memory = roof_rate(reading.counters)
                     rates[row, column] = rate
                     follows_memory[column] = of_memory
-            apart = {row: one.counters.get(places.HANDOVER, 0.0) for row, one in readings.items()}
-            known = [row for row, handover in apart.items() if 0 < handover < math.inf]
-            for place in places.groups([apart[row] for row in known]):
-                own = [known[index] for index in place]
-                meetings[own, column] = -MOST_OF_HANDOVER * math.log(median(apart[row] for row in own))
-        return logs, rates, series_state.memory_pace(rates, follows_memory), meetings
+                apart[row, column] = meeting_pace(reading.counters)
+        # A row beside which others ran has none; its neighbors mostly ran in the same place.
+        apart = series_state.nearest(apart, np.ones_like(follows_memory))
+        for paces in apart.T:
+            known = np.flatnonzero(np.isfinite(paces))
+            for place in places.groups(np.exp(-paces[known] / MOST_OF_HANDOVER).tolist()):
+                paces[known[place]] = np.median(paces[known[place]])
+        return logs, rates, series_state.nearest(rates, follows_memory), apart
+
+
+def meeting_pace(counters: Mapping[str, float]) -> float:
+    """The pace at which threads as near to each other meet; nan: unknown."""
+    handover = counters.get(places.HANDOVER, 0.0)
+    return -MOST_OF_HANDOVER * math.log(handover) if 0 < handover < math.inf else math.nan
 
 
 def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:

@@ -17,7 +17,7 @@ from roofreport.compare import abba, command
 from roofreport.compare.command import parse
 from roofreport.compare.rerun import flags_of
 from roofreport.errors import UnusableInputError
-from roofreport.gate.nightly_runs import roof_rate
+from roofreport.gate.nightly_runs import MEETINGS, OWN_ROOF, meeting_pace, roof_rate
 from roofreport.gate.series_state import SeriesState
 from roofreport.gate.verdicts import Finding, Suspect, is_far
 from roofreport.history.records import CONFIRMED, DISMISSED, machine_of
@@ -159,13 +159,16 @@ def _steady_log(result: Result, name: str, stands: SeriesState, metric: Metric) 
         return None
     log = metric.sign * math.log(value)
     follows = stands.follows
-    rate = _pace(case, list(cases.values()) if follows.column else [])
+    rate = _pace(follows.column, case, list(cases.values()))
     return log if math.isnan(rate) or not follows.share else log + follows.share * (rate - follows.level)
 
 
-def _pace(case: Case, others: Sequence[Case]) -> float:
-    """The rate of the case's own roof, or the median memory roof of the `others`; nan: unknown."""
-    if not others:
+def _pace(column: int, case: Case, others: Sequence[Case]) -> float:
+    """As of a nightly run: the rate of the case's own roof, the median memory roof of the `others`, or the pace at
+    which its threads meet; nan: unknown."""
+    if column == MEETINGS:
+        return meeting_pace(case.counters)
+    if column == OWN_ROOF:
         return roof_rate(case.counters)[0]
     rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]
     return median(rates) if rates else math.nan

@@ -157,6 +157,7 @@ def _confirmed(values: Floats, positions: list[int]) -> list[int]:
 SHARES = np.linspace(0.0, 1.0, 11)
 FEWEST_PROCESSES = 10  # processes that a share is estimated from
 MOST_PROCESSES = 160
+LEAST_MOVE = 0.01  # of a pace, in its logarithm: one that stays where it is says nothing
 
 
 class Follows(NamedTuple):
@@ -175,7 +176,7 @@ def fit_pace(logs: Floats, paces: Floats) -> Follows:
     best, least = NOT_AT_ALL, np.inf
     for column in range(paces.shape[1]):
         both = np.isfinite(paces[:, column])
-        if both.sum() < max(FEWEST_PROCESSES, 0.8 * len(logs)):
+        if both.sum() < max(FEWEST_PROCESSES, 0.8 * len(logs)) or np.ptp(paces[both, column]) < LEAST_MOVE:
             continue
         steadied = logs[both, None] + paces[both, column, None] * SHARES
         scatter = MAD_SCALE * np.median(np.abs(steadied - np.median(steadied, axis=0)), axis=0)
@@ -186,12 +187,13 @@ def fit_pace(logs: Floats, paces: Floats) -> Follows:
     return best
 
 
-def memory_pace(rates: Floats, follows_memory: NDArray[np.bool_]) -> Floats:
-    """[process, case]: of the nearest case of the same process whose roof is memory, in the order that they ran in."""
+def nearest(rates: Floats, given: NDArray[np.bool_]) -> Floats:
+    """[process, case]: that of the nearest case of the same process among those that are `given`, as a roof of memory
+    is, in the order that they ran in."""
     found = np.full_like(rates, np.nan)
     places = np.arange(rates.shape[1])
     for process, row in enumerate(rates):
-        known = np.flatnonzero(np.isfinite(row) & follows_memory)
+        known = np.flatnonzero(np.isfinite(row) & given)
         if len(known):
             right = np.clip(np.searchsorted(known, places), 0, len(known) - 1)
             left = np.maximum(right - 1, 0)

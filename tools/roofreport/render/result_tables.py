@@ -29,6 +29,7 @@ from roofreport.render.formats import (
     words,
 )
 from roofreport.stats.growth import Series
+from roofreport.stats.places import doubt_between
 from roofreport.text import shortened
 
 
@@ -284,7 +285,7 @@ def result_table(
                 cells += [_missing(other), Cell()]
                 continue
             over = figure(case.seconds / other.seconds if _is_measured(case) else None, units.times)
-            is_in_doubt = _is_measured(case) and (doubt(case) or doubt(other))
+            is_in_doubt = _is_measured(case) and doubt_between(case, other)
             cells += [_cell(other, MEDIAN, contract), _in_doubt() if is_in_doubt else over]
         rows.append(tuple(cells))
     legend = [fastest(winner) for winner in axes.winners(base.values(), contract)]

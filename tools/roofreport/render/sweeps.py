@@ -16,6 +16,7 @@ from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import Cell, Column, Table, figure, named_like, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
+from roofreport.stats.places import doubt_between
 from roofreport.text import shortened
 
 _MEAN = "_mean_ms"  # every phase has <phase>_mean_ms next to its median, <phase>_ms
@@ -35,8 +36,7 @@ class _SweepPoint(NamedTuple):
     def over_first(self, value: Callable[[Case], float | None]) -> Cell:
         """Times that of the smallest point of the sweep."""
         first = self.series.cases[0]
-        is_in_doubt = doubt(self.case) or doubt(first)
-        return Cell(IN_DOUBT) if is_in_doubt else ratio(value(self.case), value(first))
+        return Cell(IN_DOUBT) if doubt_between(self.case, first) else ratio(value(self.case), value(first))
 
     @property
     def expected(self) -> float | None:

@@ -19,6 +19,7 @@ from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, named_like, ratio, table, words
 from roofreport.stats.growth import slope
+from roofreport.stats.places import doubt_between
 
 _STEP_PHASES = {"forward_mean_ms", "backward_mean_ms"}
 _SINGLE = "fp32"
@@ -155,8 +156,7 @@ def published(results: Sequence[Result], repeats: bool = False, deviations: bool
         is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
         if not single or not is_half:
             return Cell()
-        is_in_doubt = doubt(single) or doubt(case)
-        return Cell(IN_DOUBT) if is_in_doubt else figure(single.seconds / case.seconds, units.times)
+        return Cell(IN_DOUBT) if doubt_between(single, case) else figure(single.seconds / case.seconds, units.times)
 
     def first_step(case: Case) -> Cell:
         milliseconds = case.counters.get(_FIRST_STEP)
@@ -205,7 +205,7 @@ def _growth(case: Case, smaller: Case | None) -> Cell:
     # Growth needs valid sizes, and two whose logarithms differ.
     if not 0 < sizes[0] < sizes[1] or math.log(sizes[0]) == math.log(sizes[1]):
         return Cell()
-    if doubt(smaller) or doubt(case):
+    if doubt_between(smaller, case):
         return Cell(IN_DOUBT)
     return figure(slope(sizes[0], smaller.seconds, sizes[1], case.seconds), "{:.2f}".format)
 
@@ -218,8 +218,7 @@ class _Size(NamedTuple):
     smaller: Case | None
 
     def over_smallest(self, value: float | None, base: float | None) -> Cell:
-        is_in_doubt = doubt(self.case) or doubt(self.smallest)
-        return Cell(IN_DOUBT) if is_in_doubt else ratio(value, base)
+        return Cell(IN_DOUBT) if doubt_between(self.case, self.smallest) else ratio(value, base)
 
     def growth_of(self, counter: str) -> Cell:
         return self.over_smallest(self.case.counters.get(counter), self.smallest.counters.get(counter))

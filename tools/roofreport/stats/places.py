@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from roofreport.io.reliability import doubt
+from roofreport.io.result import Case
+
 # The program's counter: what a cache line takes from one thread to the next.
 HANDOVER = "handover_ns"
 # Larger ratios are those of two places (kMoved in lib/hardware/conditions/handover.cc).
 MOVED = 2.6
+# The largest ratio of times that they explained (docs/comparing.md).
+MOST_OF_PLACE = 1.6
 
 Handover = float | None  # None: unknown, as of a GPU or a run of one thread
 
@@ -33,6 +38,17 @@ def groups(handovers: Sequence[Handover]) -> list[list[int]]:
         found[-1].append(index)
         last = place
     return found
+
+
+def apart(one: Case, other: Case) -> str:
+    """How two cases ran in different places; empty if they did not."""
+    places = [case.value(HANDOVER) for case in (one, other)]
+    return "" if same_place(*places) else f"threads {text(places[:1])} apart, and {text(places[1:])}"
+
+
+def doubt_between(one: Case, other: Case) -> str:
+    """Why the ratio of two measured cases is no conclusion; empty if it is one."""
+    return doubt(one) or doubt(other) or apart(one, other)
 
 
 def text(handovers: Sequence[Handover]) -> str:

@@ -195,7 +195,7 @@ def _gated_series(
 def gated(year: Year, faults: Sequence[Sequence[Fault]], random: np.random.Generator, rule: Rule = with_base) -> Tally:
     tally = Tally()
     flat = year.log_rates.reshape(-1, year.log_rates.shape[2])
-    memory = series_state.memory_pace(flat, year.follows_memory).reshape(year.log_rates.shape)
+    memory = series_state.nearest(flat, year.follows_memory).reshape(year.log_rates.shape)
     for index in range(year.log_times.shape[2]):
         paces = np.stack([year.log_rates[:, :, index], memory[:, :, index]], axis=2)
         _gated_series(year, index, paces, faults[index], random, rule).count(tally)
@@ -279,7 +279,7 @@ def _steady_series(seed: int, series: int, nights: int) -> Floats:
     made = noise.simulated(random, series, nights, 3)
     made.log_times[made.driver_night :] -= made.driver_shift
     flat = made.log_rates.reshape(-1, series)
-    memory = series_state.memory_pace(flat, made.follows_memory)
+    memory = series_state.nearest(flat, made.follows_memory)
     columns = []
     for index in range(series):
         logs = made.log_times[:, :, index].ravel()
