@@ -40,13 +40,12 @@ std::string StoresAt(const Point& at) {
 // The roof's own loop: a read leaves the wrapping sum of all 64-bit words in y.
 auto RoofLoop(StreamKind kind) {
   return Prepared([kind](auto&, const Point& at, Inputs& in) {
-    const hardware::StreamWay way = {
-        .kind = kind, .variant = StoresAt(at), .threads = static_cast<int>(at.Int(kThreadsAxis))};
-    return [way, &device = in.device()](auto& o) {
+    return [kind, stores = StoresAt(at), threads = static_cast<int>(at.Int(kThreadsAxis)),
+            &device = in.device()](auto& o) {
       const at::Tensor* array = &o.y;
       if constexpr (requires { o.x; }) array = &o.x;
-      device.RunStream(way, static_cast<std::byte*>(o.y.data_ptr()), static_cast<std::byte*>(array->data_ptr()),
-                       array->nbytes());
+      device.RunStream({.kind = kind, .variant = stores, .threads = threads}, static_cast<std::byte*>(o.y.data_ptr()),
+                       static_cast<std::byte*>(array->data_ptr()), array->nbytes());
       if constexpr (requires { o.steps; }) ++o.steps;
     };
   });

@@ -365,7 +365,8 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
     Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
-    const std::vector<at::Tensor> results = WholeResult(first_);
+    // Where no operand changes, the result may be that of a step of its own.
+    const std::vector<at::Tensor> results = first_.changing().empty() ? std::vector<at::Tensor>() : WholeResult(first_);
     const int64_t steps = in_a_row < 2 ? 1 : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
     if (steps > 1) exchanges.Begin(steps);
     for (int64_t i = 1; i <= steps; ++i) {

@@ -37,7 +37,7 @@ constexpr int64_t FewOf(int64_t count) { return std::max<int64_t>(1, count / 102
 
 // Single elements of `count` that change places with spare ones: so few that the caches hardly notice, and enough for
 // a sort of a million to change by more than rounding.
-constexpr int64_t SinglesOf(int64_t count) { return std::min<int64_t>(512, count / 1024); }
+constexpr int64_t SinglesOf(int64_t count) { return std::clamp<int64_t>(count / 1024, 1, 512); }
 
 class Exchanges {
  public:
