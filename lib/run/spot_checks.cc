@@ -154,7 +154,7 @@ std::vector<timing::Exchanges::Operand> PiecesOf(const Case& one) {
   return pieces;
 }
 
-// The rows of x whose elements are among those of the pair, if every row of a result belongs to one of x.
+// The rows of x in which the two pieces begin, if every row of a result belongs to one of x.
 std::vector<RowRange> RowsOf(const timing::Exchanges::Pair& pair, const at::Tensor& x, const at::Tensor& result) {
   const auto rows_of = [](const at::Tensor& tensor) { return tensor.dim() > 1 ? tensor.numel() / tensor.size(-1) : 0; };
   const int64_t rows = rows_of(x);
@@ -233,11 +233,12 @@ absl::Status SpotChecks::CheckExchanged() {
   if (!exchanges_) return absl::OkStatus();
   timing::Exchanges exchanges = *std::exchange(exchanges_, std::nullopt);
   const Case& one = element_->built();
-  const std::vector<at::Tensor> results = WholeResult(one);
+  const std::vector<at::Tensor> results = WholeResult(one), operands = Exchangeable(one);
   absl::Status status;
   for (const timing::Exchanges::Pair& pair : exchanges.InEffect()) {
-    const at::Tensor x = Exchangeable(one).at(static_cast<std::size_t>(pair.operand));
-    if (status.ok()) status = Advised(SomeRows(one, RowsOf(pair, x, results.front())).Check());
+    const auto operand = static_cast<std::size_t>(pair.operand);
+    if (!status.ok() || operand >= operands.size()) break;
+    status = Advised(SomeRows(one, RowsOf(pair, operands[operand], results.front())).Check());
   }
   exchanges.TakeBack();
   return status;
@@ -245,18 +246,23 @@ absl::Status SpotChecks::CheckExchanged() {
 
 absl::Status SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                                       double step_seconds) {
-  timing::Exchanges exchanges(PiecesOf(first_));
-  if (Exchangeable(first_).empty()) return absl::OkStatus();
+  std::vector<timing::Exchanges::Operand> pieces = PiecesOf(first_);
+  if (pieces.empty()) return absl::OkStatus();
+  timing::Exchanges exchanges(std::move(pieces));
   timing::SampleOptions options;
   options.min_samples = options.max_samples = kTurnSteps;
   options.exact_samples = true;
   bool is_new = false;
-  options.before_step = [&] { exchanges.ExchangeFew(/*and_back=*/!is_new); };
+  // Either way the same memory is read and written.
+  options.before_step = [&] {
+    exchanges.Begin(1);
+    if (!is_new) exchanges.TakeBack();
+  };
   const auto seconds_of = [&](bool with_new) {
     is_new = with_new;
     // A step may do its work for some calls after it found new values.
-    const auto affordable = static_cast<int64_t>(kMostWarmUpSeconds / step_seconds);
-    options.warmup_iters = kFewestWarmUps + Below(1 + std::min(kMostWarmUps, affordable), random_);
+    const double most = std::min<double>(kMostWarmUps, kMostWarmUpSeconds / step_seconds);
+    options.warmup_iters = kFewestWarmUps + Below(1 + static_cast<int64_t>(most), random_);
     return timing::Median(timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, options).seconds);
   };
   std::vector<double> of_same, of_new;

@@ -3,10 +3,12 @@
 //
 // Between chunks of samples, at times that no step can foresee, the result is overwritten and a part of the changing
 // operands is exchanged; after the next chunk the result has to be there again, and the operands as they were. Among
-// the steps of every chunk an element of the result is overwritten, without a pause that a step could notice. In the
-// end steps with new values are timed in turns with steps that find the same ones, and the results of some steps are
-// checked, each the last of a few that follow each other and find other values: as the first was, or in part where that
-// check took a larger share of the case's time than all of this may.
+// the steps of every chunk an element of the result is overwritten, and few elements of the operands change places,
+// without a pause that a step could notice; rows that hold them are compared after the chunk. In the end steps with new
+// values are timed in turns with steps that find the same ones, and the results of some steps are checked, each the
+// last of a few that follow each other and find other values: as the first was, or in part where that check took a
+// larger share of the case's time than all of this may. Where even the fastest of those takes longer than the samples,
+// more steps of both kinds are timed in turns.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +44,7 @@ class SpotChecks {
   void BeforeStep(const Case& next) {
     if (++steps_ < change_at_ || &element_->built() != &next) return;
     change_at_ = kNever;
-    if (exchanges_) exchanges_->ExchangeFew(/*and_back=*/false);
+    if (exchanges_) exchanges_->Begin(1);
     element_->Overwrite();
   }
   // Call it after the samples, with those that were taken: times steps by `clock`, and checks the last result.
@@ -59,9 +61,10 @@ class SpotChecks {
   absl::Status CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
                             const timing::Samples& samples);
   absl::Status CompareWatched(const timing::Samples& samples) const;
-  // Whether the samples took as long as steps that find new values: where single ones take longer, by turns of both.
+  // `fresh_seconds`: of the fastest of these steps, all of which find new values.
   absl::Status CheckSingleSteps(timing::Clock& clock, double sample_seconds, double step_seconds,
                                 double& fresh_seconds);
+  // Whether steps that find new values take as long as others, as in the samples nearly all do.
   absl::Status CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases, double step_seconds);
   // Of the results, where operands changed places among the steps since the last look.
   absl::Status CheckExchanged();

@@ -51,15 +51,6 @@ void Exchanges::Begin(int64_t steps) {
   for (int64_t step = 0; steps > 1 && step < steps; ++step) pairs_.push_back(Drawn(Below(operands, random_), 1));
 }
 
-void Exchanges::ExchangeFew(bool and_back) {
-  TakeBack();
-  for (std::size_t i = 0; i < operands_.size(); ++i) {
-    pairs_.push_back(Drawn(static_cast<int64_t>(i), FewOf(operands_[i].count)));
-  }
-  while (made_ < pairs_.size()) Next();
-  if (and_back) TakeBack();
-}
-
 void Exchanges::TakeBack() {
   while (made_ > 0) Make(pairs_[--made_]);
   pairs_.clear();

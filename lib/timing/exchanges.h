@@ -61,16 +61,13 @@ class Exchanges {
   // `share_of_large_pieces`: of the time since the first sample, in which pieces of a third may change places.
   explicit Exchanges(std::vector<Operand> operands, double share_of_large_pieces = 0);
 
-  // Before a sample of so many steps, outside of the timed part.
+  // Before a sample of so many steps, outside of the timed part: takes back what is in effect, and exchanges anew.
   void Begin(int64_t steps);
   // Before each of its steps, where there are several: exchanges two elements, in a few nanoseconds.
   void Next() {
     if (made_ < pairs_.size()) Make(pairs_[made_++]);
   }
   void TakeBack();
-  // Takes back what is in effect, and exchanges two pieces of each operand; `and_back`: twice, which reads and writes
-  // the same memory and leaves all as it was.
-  void ExchangeFew(bool and_back);
   // In the order in which they were made.
   std::vector<Pair> InEffect() const { return {pairs_.begin(), pairs_.begin() + static_cast<std::ptrdiff_t>(made_)}; }
 

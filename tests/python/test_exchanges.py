@@ -96,8 +96,29 @@ def test_values_are_what_the_memory_holds_after_the_exchanges() -> None:
     assert spares[7][9] != found.spares[7][9], "spare elements are exchanged in turn"
 
 
-def test_without_whole_spares_keeps_those_of_floats() -> None:
+def test_spares_may_be_those_of_floats_alone() -> None:
     numbers = np.random.default_rng(2).integers(0, 9, 64)
-    arrays, found = exchanges_of(random_floats(64), numbers)
-    kept = found.without_whole_spares(arrays)
+    arrays, _ = exchanges_of(random_floats(64), numbers)
+    kept = _exchanges.of(arrays, [array.read() for array in arrays], arrays, arrays[:1], seed=1)
     assert [spare.size for spare in kept.spares] == [4096, 0]
+
+
+def test_floats_change_places_where_the_keys_beside_them_cannot() -> None:
+    keys = np.random.default_rng(2).permutation(64)
+    refused = keys[32]
+
+    def gather(x: Any, keys: Any) -> Any:
+        if keys[0] == refused:  # once the halves have changed places
+            raise ValueError("no such keys")
+        return x[keys]
+
+    subject = _measure.Subject(gather, (random_floats(64), keys), _measure.Options(reference=gather, seed=1))
+    subject.expect()
+    assert {part.array for part in subject._exchanges.parts} == {0}
+
+
+def test_a_note_names_what_cannot_be_written() -> None:
+    x = random_floats(64)
+    x.flags.writeable = False
+    subject = _measure.Subject(np.sum, (x,), _measure.Options(reference=np.sum))
+    assert "every call finds the same values in what cannot be written: argument 0" in subject.notes

@@ -53,12 +53,13 @@ TEST(Exchanges, FewOfEachOperandChangePlacesOrComeBack) {
   std::vector<int> one = before, other = before;
   Exchanges exchanges({Of(one), Of(other)});
   for (int step = 0; step < 50; ++step) {
-    exchanges.ExchangeFew(/*and_back=*/false);
+    exchanges.Begin(1);
     EXPECT_NE(one, before);
     EXPECT_NE(other, before);
     EXPECT_THAT(exchanges.InEffect(), SizeIs(2));
     if (step % 2 == 0) continue;
-    exchanges.ExchangeFew(/*and_back=*/true);
+    exchanges.Begin(1);
+    exchanges.TakeBack();
     EXPECT_THAT(one, ElementsAreArray(before));
     EXPECT_THAT(other, ElementsAreArray(before));
     EXPECT_THAT(exchanges.InEffect(), SizeIs(0));

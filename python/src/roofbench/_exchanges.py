@@ -54,11 +54,6 @@ class Exchanges:
     def __bool__(self) -> bool:
         return bool(self.parts)
 
-    def without_whole_spares(self, arrays: Sequence[Array]) -> Exchanges:
-        pairs = zip(self.parts, self.spares, strict=True)
-        kept = [spare if arrays[part.array].is_floating else spare[:0] for part, spare in pairs]
-        return Exchanges(self.parts, kept)
-
     def places(self, arrays: Sequence[Array]) -> tuple[list[tuple[int, int, int, int, int]], list[NDArray[Any]]]:
         """Address, bytes of an element and number of elements of each part, and of its spare ones; and copies of those,
         which are exchanged in turn, and have to live as long."""

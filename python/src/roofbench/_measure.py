@@ -152,7 +152,7 @@ class Subject:
         others = [array for array in self._renewed if array not in self._keys]
         self._replaced = [array for array in others if array.is_floating or _may_be_replaced(array.data)]
         if fixed := [array.where for array in plain if array.is_floating and not array.is_writable]:
-            self.notes.append(f"every call finds the same values in {', '.join(fixed)}: it cannot be written")
+            self.notes.append(f"every call finds the same values in what cannot be written: {', '.join(fixed)}")
         cost = options.cost()
         if cost is not None and (missing := not_counted(cost)):
             self.notes.append(f"work: not counted: {', '.join(missing)}")
@@ -270,8 +270,10 @@ class Subject:
         """What the reference takes, before each timed call."""
         if not self._renewed or self._gently or self._overlap or self.options.inputs is not None:
             return Exchanges()
-        found = _exchanges.of(self._arrays, self._set(1), self._renewed, self._replaced, self.seed)
-        for some in (found, found.without_whole_spares(self._arrays)):
+        floats = [array for array in self._replaced if array.is_floating]
+        others = [array for array in self._renewed if array not in self._keys]
+        for free, replaced in ((self._renewed, self._replaced), (self._renewed, floats), (others, floats)):
+            some = _exchanges.of(self._arrays, self._set(1), free, replaced, self.seed)
             if some and self._suited(some.values(self._originals, some.trial())) is not None:
                 return some
         return Exchanges()

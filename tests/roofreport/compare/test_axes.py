@@ -14,6 +14,7 @@ from roofreport.io import contract
 from roofreport.io.load import load
 from roofreport.io.result import Case, State
 from roofreport.render import result_tables
+from roofreport.stats import places
 
 
 def _measured(name: str, seconds: float, roof: float | None = None) -> Case:
@@ -79,6 +80,7 @@ def test_a_ratio_to_a_baseline_in_another_place_is_no_figure(handover: float) ->
     cases = {case.name: case for case in (_placed("native", 1e-3, 50.0), _placed("eager", 2e-3, handover))}
     found = axes.speedups("impl:eager", cases, contract.packaged())
     assert found["norm/impl:native/d:1"] == (pytest.approx(2) if handover < 100 else None)
+    assert bool(places.legend([*cases.values()])) == (handover > 100), "a table says why"
 
 
 @pytest.mark.parametrize(("roof", "left"), [(None, "no roof known"), (1.02, "102.0 % of the roof, nothing left")])

@@ -301,6 +301,8 @@ def test_a_second_run_is_held_at_the_place_of_the_threads(handover: float, expec
     level = nightly_runs.meeting_pace({"handover_ns": 60.0})
     case = Case(COPY, 0, State.MEASURED, seconds=1.0, counters={"handover_ns": handover, "roof": 0.5, "bytes/s": 1e9})
     assert level - second_run._pace(nightly_runs.MEETINGS, case, [case]) == pytest.approx(expected)
+    unknown = Case(GEMV, 0, State.MEASURED, seconds=1.0)
+    assert level - second_run._pace(nightly_runs.MEETINGS, unknown, [case, unknown]) == pytest.approx(expected)
 
 
 def _programs(tmp_path: Path, factor: float, before: str = "") -> tuple[str, str]:

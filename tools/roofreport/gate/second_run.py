@@ -165,10 +165,13 @@ def _steady_log(result: Result, name: str, stands: SeriesState, metric: Metric) 
 
 def _pace(column: int, case: Case, others: Sequence[Case]) -> float:
     """As of a nightly run: the rate of the case's own roof, the median memory roof of the `others`, or the pace at
-    which its threads meet; nan: unknown."""
-    if column == MEETINGS:
-        return meeting_pace(case.counters)
+    which its threads meet, of the others where it is not known; nan: unknown."""
     if column == OWN_ROOF:
         return roof_rate(case.counters)[0]
-    rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]
+    if column == MEETINGS:
+        own = meeting_pace(case.counters)
+        rates = [meeting_pace(other.counters) for other in others] if math.isnan(own) else [own]
+        rates = [rate for rate in rates if not math.isnan(rate)]
+    else:
+        rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]
     return median(rates) if rates else math.nan

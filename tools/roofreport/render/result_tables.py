@@ -28,6 +28,7 @@ from roofreport.render.formats import (
     table,
     words,
 )
+from roofreport.stats import places
 from roofreport.stats.growth import Series
 from roofreport.stats.places import doubt_between
 from roofreport.text import shortened
@@ -290,6 +291,8 @@ def result_table(
         rows.append(tuple(cells))
     legend = [fastest(winner) for winner in axes.winners(base.values(), contract)]
     legend += [serve_in(choice) for choice in axes.precisions([*base.values()], contract)]
+    if baseline or len(results) > 1:
+        legend += places.legend([case for group in groups for case in group.values()])
     if len(results) > 1:
         legend += [f"[{number}] {result.name}" for number, result in enumerate(results, 1)]
         legend.append("ratio: time of [1] over the time of the other, above 1 is faster")

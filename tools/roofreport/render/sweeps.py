@@ -14,7 +14,7 @@ from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case
 from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import Cell, Column, Table, figure, named_like, ratio, table, words
-from roofreport.stats import growth
+from roofreport.stats import growth, places
 from roofreport.stats.growth import Series
 from roofreport.stats.places import doubt_between
 from roofreport.text import shortened
@@ -59,7 +59,8 @@ def sweep_table(found: Sequence[Series]) -> Table:
         *((f"x {phase}", methodcaller("growth_of", phase + _MEDIAN)) for phase in phases),
         ("expected", lambda point: ratio(point.expected, 1)),
     ]
-    return table(points, columns, ["x: times the smallest point of the same sweep"])
+    legend = ["x: times the smallest point of the same sweep", *places.legend([point.case for point in points])]
+    return table(points, columns, legend)
 
 
 def growth_charts(found: Sequence[Series]) -> list[Chart]:

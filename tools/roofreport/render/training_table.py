@@ -18,6 +18,7 @@ from roofreport.io.contract import Contract
 from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, named_like, ratio, table, words
+from roofreport.stats import places
 from roofreport.stats.growth import slope
 from roofreport.stats.places import doubt_between
 
@@ -189,6 +190,7 @@ def published(results: Sequence[Result], repeats: bool = False, deviations: bool
     doubts = dict.fromkeys(said for case in cases if case.state is State.MEASURED and (said := doubt(case)))
     if doubts:
         legend.append(f"in doubt: {', '.join(doubts)}")
+    legend += places.legend(cases)
     if repeats:
         legend.append("mean: of the repetitions above it, ± standard deviation between them")
     if len(results) > 1:
@@ -268,5 +270,6 @@ def parameters(result: Result) -> Table:
     legend = (
         "x: times the smallest size of the same setup",
         "growth: e of time ~ parameters^e, from the row above of the same setup",
+        *places.legend(measured),
     )
     return table(rows, columns, legend)

@@ -51,5 +51,13 @@ def doubt_between(one: Case, other: Case) -> str:
     return doubt(one) or doubt(other) or apart(one, other)
 
 
+def legend(cases: Sequence[Case]) -> list[str]:
+    """Of a table with ratios of them."""
+    known = [handover for case in cases if (handover := case.value(HANDOVER))]
+    if len(groups(known)) < 2:
+        return []
+    return [f"in doubt though neither row is: their threads ran in different places ({HANDOVER})"]
+
+
 def text(handovers: Sequence[Handover]) -> str:
     return f"{median(one for one in handovers if one):.0f} ns"

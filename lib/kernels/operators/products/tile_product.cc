@@ -69,17 +69,14 @@ ROOFBENCH_TARGET_AVX512_BF16 void StoreTurnedByAvx512(const float* sums, int64_t
 }
 #endif
 
-using Store = void (*)(const float* sums, int64_t rows, int64_t columns, Bf16* y, int64_t stride);
-constexpr IsaVariant<Store> kStores[] = {
+template <typename Y>
+using Store = void (*)(const float* sums, int64_t rows, int64_t columns, Y* y, int64_t stride);
+constexpr IsaVariant<Store<Bf16>> kStores[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, StoreByAvx512},
 #endif
     {0, StorePortably},
 };
-
-void StreamPortably(const float* sums, int64_t rows, int64_t columns, float* y, int64_t stride) {
-  StorePanel(sums, rows, columns, y, stride);
-}
 
 #if ROOFBENCH_X86
 ROOFBENCH_TARGET_AVX512 void StreamByAvx512(const float* sums, int64_t rows, int64_t columns, float* y,
@@ -99,12 +96,11 @@ ROOFBENCH_TARGET_AVX512 void StreamByAvx512(const float* sums, int64_t rows, int
 }
 #endif
 
-using Stream = void (*)(const float* sums, int64_t rows, int64_t columns, float* y, int64_t stride);
-constexpr IsaVariant<Stream> kStreams[] = {
+constexpr IsaVariant<Store<float>> kStreams[] = {
 #if ROOFBENCH_X86
     {kAvx512, StreamByAvx512},
 #endif
-    {0, StreamPortably},
+    {0, StorePanel<float>},
 };
 
 template <typename Y>
