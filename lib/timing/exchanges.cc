@@ -32,6 +32,14 @@ void Exchanges::Make(const Pair& pair) {
   std::swap_ranges(one, one + pair.length * operand.element_bytes, others + pair.other * operand.element_bytes);
 }
 
+void Exchanges::Draw(int64_t index, bool large) {
+  const Operand& operand = operands_[static_cast<std::size_t>(index)];
+  pairs_.push_back(Drawn(index, large && operand.count >= kFewestOfLarge ? operand.count / 3 : FewOf(operand.count)));
+  for (int64_t single = 0; operand.spares > 0 && single < SinglesOf(operand.count); ++single) {
+    pairs_.push_back({index, Below(operand.count, random_), Below(operand.spares, random_), 1, /*with_spare=*/true});
+  }
+}
+
 void Exchanges::Begin(int64_t steps) {
   const auto begin = std::chrono::steady_clock::now();
   if (first_ == std::chrono::steady_clock::time_point()) first_ = begin;
@@ -39,11 +47,14 @@ void Exchanges::Begin(int64_t steps) {
   const auto operands = static_cast<int64_t>(operands_.size());
   if (operands == 0) return;
   const bool large = share_of_large_pieces_ > 0 && spent_ <= share_of_large_pieces_ * (begin - first_);
-  for (int64_t i = 0; i < operands; ++i) {
-    const Operand& operand = operands_[static_cast<std::size_t>(i)];
-    pairs_.push_back(Drawn(i, large && operand.count >= kFewestOfLarge ? operand.count / 3 : FewOf(operand.count)));
-    for (int64_t single = 0; operand.spares > 0 && single < SinglesOf(operand.count); ++single) {
-      pairs_.push_back({i, Below(operand.count, random_), Below(operand.spares, random_), 1, /*with_spare=*/true});
+  for (int64_t i = 0, next = 0; i < operands; i = next) {
+    const auto is_of_other = [&](const Operand& one) {
+      return one.array != operands_[static_cast<std::size_t>(i)].array;
+    };
+    next = std::find_if(operands_.begin() + i, operands_.end(), is_of_other) - operands_.begin();
+    const int64_t count = next - i;
+    for (int64_t k = 0; k < std::min(count, kMostOfArray); ++k) {
+      Draw(count > kMostOfArray ? i + Below(count, random_) : i + k, large);
     }
   }
   while (made_ < pairs_.size()) Next();

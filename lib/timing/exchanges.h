@@ -48,7 +48,10 @@ class Exchanges {
     int64_t count = 0;
     std::byte* spare = nullptr;
     int64_t spares = 0;
+    // Of those of one array, which follow each other, so many at most take part in a sample: drawn anew for each.
+    int64_t array = 0;
   };
+  static constexpr int64_t kMostOfArray = 16;
   // Elements of an operand that changed places.
   struct Pair {
     int64_t operand = 0;
@@ -76,6 +79,7 @@ class Exchanges {
 
  private:
   Pair Drawn(int64_t operand, int64_t length);
+  void Draw(int64_t index, bool large);
   void Make(const Pair& pair);
 
   std::vector<Operand> operands_;

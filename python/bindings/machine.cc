@@ -45,17 +45,17 @@ using workload::Cost;
 
 constexpr char kKind[] = "cpu";
 
-// Address, bytes of an element, number of elements; address and number of spare ones.
-using Contiguous = std::tuple<std::uintptr_t, int64_t, int64_t, std::uintptr_t, int64_t>;
+// Address, bytes of an element, number of elements; address and number of spare ones; number of the array.
+using Contiguous = std::tuple<std::uintptr_t, int64_t, int64_t, std::uintptr_t, int64_t, int64_t>;
 
 // Of the time of samples of cold operands.
 constexpr double kShareOfLargePieces = 0.3;
 
 timing::Exchanges ExchangesOf(const std::vector<Contiguous>& arrays, bool cold) {
   std::vector<timing::Exchanges::Operand> operands;
-  for (const auto& [address, bytes, count, spare, spares] : arrays) {
+  for (const auto& [address, bytes, count, spare, spares, array] : arrays) {
     operands.push_back(
-        {reinterpret_cast<std::byte*>(address), bytes, count, reinterpret_cast<std::byte*>(spare), spares});
+        {reinterpret_cast<std::byte*>(address), bytes, count, reinterpret_cast<std::byte*>(spare), spares, array});
   }
   return timing::Exchanges(std::move(operands), cold ? kShareOfLargePieces : 0);
 }
@@ -295,8 +295,10 @@ void BindMachine(nb::module_& core) {
            "exchanged"_a = std::vector<Contiguous>(), "looked"_a = nb::none(),
            "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
            "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
-           "`cold` selects the roof. `interrupted` is polled between chunks. Of the arrays `exchanged` (address, bytes "
-           "of an element, elements; address and number of spare ones) two pieces change places before each call, and "
+           "`cold` selects the roof. `interrupted` is polled between chunks. Of the parts of arrays `exchanged` "
+           "(address, "
+           "bytes of an element, elements; address and number of spare ones; number of the array) two pieces change "
+           "places before each call, and "
            "some elements with spare ones (lib/timing/exchanges.h); `looked` is "
            "called at random moments, with the last result and the exchanges that its call found. A KeyboardInterrupt "
            "passes through, and so do other exceptions before there are samples. Returns the fields of "

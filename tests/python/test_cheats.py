@@ -84,6 +84,24 @@ def test_calls_in_the_middle_of_the_samples_are_looked_at() -> None:
     assert re.search("wrong result: .*, in a timed call", _judged(cheat, cache="warm", **options))
 
 
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_result_brought_up_to_date_where_elements_changed(is_honest: bool) -> None:
+    """In the time that this takes of the elements that changed, of which samples have few."""
+    seen: list[Floats] = []
+
+    def work(x: Floats) -> Floats:
+        changed = 1.0 if is_honest or not seen else float(np.mean(x != seen[0]))
+        if not seen:
+            seen.append(x.copy())
+        time.sleep(2e-3 * changed)
+        return x + x
+
+    x = np.random.default_rng(5).standard_normal((64, 128), dtype=np.float32)[:, :64]  # 16 of 64 rows change in part
+    result = roofbench.measure(work, x, reference=lambda x: x + x, cache="warm", **_FEW)
+    assert result.ok and result.median and result.median >= 1.5e-3, result
+    assert any("measured with other values for each call" in note for note in result.notes) != is_honest
+
+
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 @pytest.mark.parametrize("size", [400, 4000])
 def test_hardly_any_call_finds_values_of_an_earlier_one(cache: Any, size: int) -> None:
@@ -98,7 +116,7 @@ def test_hardly_any_call_finds_values_of_an_earlier_one(cache: Any, size: int) -
     x = np.random.default_rng(7).standard_normal(size, dtype=np.float32)
     options = _FEW | {"max_samples": 200, "max_time": 30, "roofs": False}
     assert roofbench.measure(keep, x, reference=lambda x: x[:], cache=cache, **options).ok
-    checks = 12  # two sets of values by turns
+    checks = 12 + 35  # two sets of values by turns, and the first one in turns with others
     assert len(calls) > 200
     assert len(calls) - len(set(calls)) <= checks + len(calls) / 50
 

@@ -31,10 +31,16 @@ def test_an_array_without_gaps_is_one_part() -> None:
     assert found.spares[0].size == 4096
 
 
+def test_many_lines_are_parts_of_which_some_are_tried() -> None:
+    _, found = exchanges_of(random_floats(5000, 8)[:, :4])
+    assert len(found.parts) == 4096
+    assert len({exchange.part for exchange in found.trial()}) <= 64
+
+
 def test_rows_with_gaps_are_parts() -> None:
     x = random_floats(30, 40)
     _, found = exchanges_of(x[:, :20], x[:, 20:])
-    assert len(found.parts) == 32
+    assert len(found.parts) == 60
     assert {part.size for part in found.parts} == {20}
     assert {part.array for part in found.parts} == {0, 1}
 
@@ -85,22 +91,24 @@ def test_values_are_what_the_memory_holds_after_the_exchanges() -> None:
     before = [array.read() for array in arrays]
     places, spares = found.places(arrays)
     pairs = [Exchange(0, 0, 5, 4), Exchange(7, 3, 9, 1, with_spare=True), Exchange(7, 20, 2, 8)]
+    spares_before = found.spares[1].copy()
     for part, one, other, length, with_spare in pairs:
-        address, item_bytes, _, spare, _ = places[part]
+        address, item_bytes, _, spare, _, _ = places[part]
         here, there = address + one * item_bytes, (spare if with_spare else address) + other * item_bytes
         kept = ctypes.string_at(here, length * item_bytes)
         ctypes.memmove(here, there, len(kept))
         ctypes.memmove(there, kept, len(kept))
     for now, array in zip(found.values(before, pairs), arrays, strict=True):
         assert np.array_equal(now, array.data)
-    assert spares[7][9] != found.spares[7][9], "spare elements are exchanged in turn"
+    assert spares[1][9] != spares_before[9], "spare elements are exchanged in turn"
+    assert np.array_equal(found.spares[1], spares_before), "and those for other samples stay"
 
 
 def test_spares_may_be_those_of_floats_alone() -> None:
     numbers = np.random.default_rng(2).integers(0, 9, 64)
     arrays, _ = exchanges_of(random_floats(64), numbers)
     kept = _exchanges.of(arrays, [array.read() for array in arrays], arrays, arrays[:1], seed=1)
-    assert [spare.size for spare in kept.spares] == [4096, 0]
+    assert [kept.spares[index].size for index in (0, 1)] == [4096, 0]
 
 
 def test_floats_change_places_where_the_keys_beside_them_cannot() -> None:
@@ -121,4 +129,13 @@ def test_a_note_names_what_cannot_be_written() -> None:
     x = random_floats(64)
     x.flags.writeable = False
     subject = _measure.Subject(np.sum, (x,), _measure.Options(reference=np.sum))
-    assert "every call finds the same values in what cannot be written: argument 0" in subject.notes
+    assert "every call finds the same values in argument 0 (cannot be written)" in subject.notes
+
+
+def test_a_note_names_what_is_never_changed() -> None:
+    mask, offsets, numbers = np.arange(64) % 3 == 0, np.arange(64), list(range(64))
+    arguments = (random_floats(64), mask, offsets, numbers, (3, 4))
+    subject = _measure.Subject(np.sum, arguments, _measure.Options(reference=np.sum))
+    assert "every call finds the same values in argument 1 (bools), argument 2 (in order), argument 3 (a list)" in (
+        subject.notes
+    )

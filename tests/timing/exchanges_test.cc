@@ -112,6 +112,29 @@ TEST(Exchanges, SingleElementsChangePlacesWithSpareOnes) {
   EXPECT_THAT(spare, ElementsAreArray(spare_before));
 }
 
+TEST(Exchanges, OfManyLinesOfAnArrayOthersTakePartInEachSample) {
+  constexpr int64_t kLines = 100, kElements = 8;
+  std::vector<int> numbers = Numbers(kLines * kElements + kElements);
+  const std::vector<int> before = numbers;
+  std::vector<Exchanges::Operand> operands;
+  for (int64_t line = 0; line <= kLines; ++line) {
+    auto* const first = reinterpret_cast<std::byte*>(numbers.data() + line * kElements);
+    operands.push_back({first, sizeof(int), kElements, nullptr, 0, /*array=*/line / kLines});
+  }
+  Exchanges exchanges(operands);
+  std::set<int64_t> seen;
+  for (int sample = 0; sample < 100; ++sample) {
+    exchanges.Begin(1);
+    const std::vector<Exchanges::Pair> pairs = exchanges.InEffect();
+    ASSERT_THAT(pairs, SizeIs(Exchanges::kMostOfArray + 1));
+    EXPECT_EQ(pairs.back().operand, kLines);
+    for (const Exchanges::Pair& pair : pairs) seen.insert(pair.operand);
+  }
+  EXPECT_THAT(seen, SizeIs(testing::Gt(90U)));
+  exchanges.TakeBack();
+  EXPECT_THAT(numbers, ElementsAreArray(before));
+}
+
 // Nothing is left that is worth being brought up to date.
 TEST(Exchanges, LargePiecesChangePlacesWhereThereIsTime) {
   std::vector<int> numbers = Numbers(30000);

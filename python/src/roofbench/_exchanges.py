@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofbench._arrays import Array
@@ -19,7 +19,11 @@ else:
     from roofbench._arrays import np
 
 _SPARES = 4096  # elements with which some of an array change places
-_MOST_LINES = 16  # of an array whose lines have gaps between them, or lie in another order
+_MOST_LINES = 4096  # of an array whose lines have gaps between them, or lie in another order; few for each call
+_MOST_TRIED = 64  # of them
+
+
+Spares = dict[int, "NDArray[Any]"]  # by the number of their array
 
 
 class Exchange(NamedTuple):
@@ -49,43 +53,48 @@ class Exchanges:
     """Of no arrays, unless there are parts."""
 
     parts: Sequence[Part] = ()
-    spares: Sequence[NDArray[Any]] = ()  # of each part: other values of its kind, or none
+    spares: Mapping[int, NDArray[Any]] = dataclasses.field(default_factory=dict)  # of each array: other values, or none
 
     def __bool__(self) -> bool:
         return bool(self.parts)
 
-    def places(self, arrays: Sequence[Array]) -> tuple[list[tuple[int, int, int, int, int]], list[NDArray[Any]]]:
-        """Address, bytes of an element and number of elements of each part, and of its spare ones; and copies of those,
-        which are exchanged in turn, and have to live as long."""
-        spares = [spare.copy() for spare in self.spares]
+    def places(self, arrays: Sequence[Array]) -> tuple[list[tuple[int, int, int, int, int, int]], Spares]:
+        """Address, bytes of an element and number of elements of each part, address and number of its spare ones, and
+        the number of its array; and copies of those, which are exchanged in turn, and have to live as long."""
+        spares = self._own_spares()
+        of_spares = {array: (spare.ctypes.data, spare.size) for array, spare in spares.items()}
         found = []
-        for part, spare in zip(self.parts, spares, strict=True):
-            address = part.of(arrays[part.array].data).ctypes.data
-            found.append((address, spare.itemsize, part.size, spare.ctypes.data, spare.size))
+        for part in self.parts:
+            line = part.of(arrays[part.array].data)
+            found.append((line.ctypes.data, line.itemsize, part.size, *of_spares[part.array], part.array))
         return found, spares
+
+    def _own_spares(self) -> Spares:
+        return {array: spare.copy() for array, spare in self.spares.items()}
 
     def values(self, before: Sequence[NDArray[Any]], pairs: Sequence[Exchange]) -> list[NDArray[Any]]:
         """Those of all arrays after these exchanges."""
         changed = list(before)
         for index in {self.parts[number].array for number, *_ in pairs}:
             changed[index] = changed[index].copy()
-        spares = [spare.copy() for spare in self.spares]
+        spares = self._own_spares()
         for number, one, other, length, with_spare in pairs:
             part = self.parts[number]
             flat = part.of(changed[part.array])
-            others = spares[number] if with_spare else flat
+            others = spares[part.array] if with_spare else flat
             kept = flat[one : one + length].copy()
             flat[one : one + length] = others[other : other + length]
             others[other : other + length] = kept
         return changed
 
     def trial(self) -> list[Exchange]:
-        """The halves of each part, and some spare elements."""
-        halves = [Exchange(i, 0, part.size // 2, part.size // 2) for i, part in enumerate(self.parts)]
+        """The halves of each part, or of some, and some spare elements."""
+        some = [(i, self.parts[i]) for i in range(0, len(self.parts), 1 + len(self.parts) // _MOST_TRIED)]
+        halves = [Exchange(i, 0, part.size // 2, part.size // 2) for i, part in some]
         singles = [
-            Exchange(i, at, at % spare.size, 1, with_spare=True)
-            for i, (part, spare) in enumerate(zip(self.parts, self.spares, strict=True))
-            for at in range(0, min(part.size, spare.size), 16)
+            Exchange(i, at, at, 1, with_spare=True)
+            for i, part in some
+            for at in range(0, min(part.size, self.spares[part.array].size), 16)
         ]
         return [*halves, *singles]
 
@@ -96,10 +105,10 @@ def of(
     """Of those arrays that are `free`; those that may be `replaced` have spare elements from their fresh values."""
     random = np.random.default_rng(seed)
     parts = [part for index, array in enumerate(arrays) if array in free for part in _parts(index, array, random)]
-    spares = []
-    for part in parts:
-        flat = fresh[part.array].reshape(-1)
-        spares.append(flat[random.integers(flat.size, size=_SPARES if arrays[part.array] in replaced else 0)])
+    spares = {}
+    for index in {part.array for part in parts}:
+        flat = fresh[index].reshape(-1)
+        spares[index] = flat[random.integers(flat.size, size=_SPARES if arrays[index] in replaced else 0)]
     return Exchanges(parts, spares)
 
 

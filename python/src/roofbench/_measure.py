@@ -43,17 +43,26 @@ _CHECKED = 2  # sets of fresh values that results are checked with
 _SLOW_REFERENCE = 1.0  # seconds: from here on it is computed for one set of fresh values, not two
 _TURNS = 5  # of calls with two sets of values, to find calls that are skipped at random; fewer if they take this long:
 _TURN_SECONDS = 0.2
+_TURN_CALLS = 5  # of calls with other values, and of those with the same, in each turn, of which this is their time:
+_TURN_CALL_SECONDS = 0.02
+_LEARNS = "something is kept, if only by the processor, which learns branches"
+_SLOWER = 1.5  # with other values than with the same: they do not do the same work
 _MOST_LOOKS = 8  # results of timed calls that are kept to be compared, unless
 _LOOKED_BYTES = 256 << 20  # have been copied; compared for as long as the turns, and a share of the samples' time:
 _LOOKING_SHARE = 0.1
 _RENEWING_SHARE = 0.3  # of the time of samples in which all values are written anew, where elements change no places
 _MANY_TIMES = 1024  # the elements of an array that says nothing of the precision of another
+_FEW = 16  # numbers in a list that are a shape, or other parameters
 _SHARING_WORK = 10_000  # that numpy does to find an element of two arrays
 _MANY_FAULTS = 8  # of a call: one of 2 MiB took up to 2.5 ms, where a hypervisor provides memory when it is touched
 
 
 class CaseError(Exception):
     """Why a measurement does not count."""
+
+
+class DependsOnValuesError(CaseError):
+    """Calls are faster where they find the values of the call before: the samples say nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,8 +160,8 @@ class Subject:
         self._renewed, self._keys = _renewable(plain, arguments)
         others = [array for array in self._renewed if array not in self._keys]
         self._replaced = [array for array in others if array.is_floating or _may_be_replaced(array.data)]
-        if fixed := [array.where for array in plain if array.is_floating and not array.is_writable]:
-            self.notes.append(f"every call finds the same values in what cannot be written: {', '.join(fixed)}")
+        if options.inputs is None and (fixed := _unchanging(plain, self._renewed, self._keys, arguments)):
+            self.notes.append(f"every call finds the same values in {', '.join(fixed)}")
         cost = options.cost()
         if cost is not None and (missing := not_counted(cost)):
             self.notes.append(f"work: not counted: {', '.join(missing)}")
@@ -164,6 +173,8 @@ class Subject:
         self._makes_arrays = False
         self._gently = False  # how fresh values differ from the originals
         self._exchanges = Exchanges()  # between samples
+        self._turns: Callable[[], None] | None = None  # writes the values that the next call finds
+        self._turned_parts: Sequence[_exchanges.Part] = ()  # where no elements change places any more
         self._numbers = itertools.count(_CHECKED + 1)  # of sets of values for timed calls, where none do
         self._looks: list[_Look] = []
         self._looked_bytes = 0
@@ -364,6 +375,8 @@ class Subject:
         Returns the memory to evict: the operands, and the last results, whose memory the next ones get."""
         if self._renews:
             self._renew()
+        if self._turns is not None:
+            self._turns()
         memory = self._operands if self._evicts else set()
         if self._evicts and last_result is not None:
             with contextlib.suppress(TypeError):  # `judge` says so
@@ -405,8 +418,10 @@ class Subject:
     def _sample(self, **fields: Any) -> Sampled:
         """The only way to the function. Raises CaseError if it raises before there are samples."""
         single = "exact_samples" in fields
-        self._renews = not single and bool(self._renewed) and 1 in self._expected and not self._exchanges
+        changes = single or self._exchanges or self._turns is not None
+        self._renews = bool(self._renewed) and 1 in self._expected and not changes
         self._evicts = single or (self.options.cache == "cold" and bool(self._operands or self._makes_arrays))
+        writes = bool(self._mutated) or self._renews or self._turns is not None
         places, _spares = ([], []) if single else self._exchanges.places(self._arrays)
         try:
             line, *others = machine().sample(
@@ -415,7 +430,7 @@ class Subject:
                 cost=None if single else self.options.cost(),
                 cold=self.options.cache == "cold",
                 options=_core.SampleOptions(**fields) if fields else self.options.sampling(),
-                before_step=self._prepare if self._evicts or self._mutated or self._leaves or self._renews else None,
+                before_step=self._prepare if writes or self._evicts or self._leaves else None,
                 interrupted=self.options.interrupted,
                 exchanged=places,
                 looked=None if single or not self._expected else self._look,
@@ -424,8 +439,8 @@ class Subject:
             raise CaseError(f"the function raised {_text(error)}") from error
         return Sampled(json.loads(line), *others)
 
-    def call(self, number: int) -> None:
-        """One checked call with the values of a set. Raises CaseError."""
+    def call(self, number: int) -> float:
+        """One checked call with the values of a set; its seconds. Raises CaseError."""
         self._write(self._set(number))
         self._watch.before_call()
         measured = self._sample(**_ONE)
@@ -433,6 +448,7 @@ class Subject:
         if self.first_call is None:
             self.first_call = seconds
         self._verify(measured.last_result, lambda: self._expected.get(number), seconds)
+        return float(seconds)
 
     def calibrate(self) -> None:
         cost = self.options.cost()
@@ -506,15 +522,71 @@ class Subject:
         self.judge(self.samples())
 
     def check_after(self) -> None:
-        """Calls with fresh values in the same memory, some of them twice. Raises CaseError."""
+        """Calls with fresh values in the same memory, some of them twice. Raises CaseError, or DependsOnValuesError."""
         if not self._renewed:
             return
         begin = time.monotonic()
+        seconds = []
         for turn in range(_TURNS):
-            for number in (2, 1):
-                self.call(number)
+            seconds += [self.call(number) for number in (2, 1)]
             if turn and time.monotonic() - begin > _TURN_SECONDS:
                 break
+        if self._exchanges and self.sampled and min(seconds) > _SLOWER * self.sampled.line["median_s"]:
+            self._compare_turns(self.sampled.line["median_s"])
+
+    def _compare_turns(self, median: float) -> None:
+        """Raises DependsOnValuesError if no call that finds other values everywhere is as fast as one that finds the
+        same, or as the samples."""
+        if self._suited(self._turned()) is None:
+            return
+        calls = max(2, min(_TURN_CALLS, int(_TURN_CALL_SECONDS / median)))
+        fields = {**_ONE, "warmup_iters": 2, "max_samples": calls, "min_samples": calls}
+
+        def take_back() -> None:  # either way the same memory is written
+            self._turn()
+            self._write(self._originals)
+
+        def take(turns: Callable[[], None]) -> list[float]:
+            self._turns = turns
+            try:
+                measured = self._sample(**fields)
+            finally:
+                self._turns = None
+            self._verify(measured.last_result, self._expected_now)
+            return list(measured.line["samples_s"])
+
+        new: list[float] = []
+        same: list[float] = []
+        for _ in range(_TURNS):
+            new += take(self._turn)
+            if min(new) < _SLOWER * median:
+                return
+            same += take(take_back)
+            if min(new) < _SLOWER * min(same):
+                return
+        if min(new) > _SLOWER * (usual := sorted(same)[len(same) // 4]):  # others may do their work by chance
+            times = (
+                f"{_core.human_time(min(new))} with other values and {_core.human_time(usual)} with those of the first"
+            )
+            raise DependsOnValuesError(f"a call takes at least {times}: {_LEARNS}")
+
+    def measure_anew(self, why: DependsOnValuesError) -> None:
+        """Samples of calls that find other values everywhere. Raises CaseError."""
+        self.notes.append(f"{why}; measured with other values for each call")
+        self._turns, self._turned_parts, self._exchanges = self._turn, self._exchanges.parts, Exchanges()
+        self.judged_samples()
+
+    def _turn(self) -> None:
+        self._write(self._turned())
+
+    def _turned(self) -> list[NDArray[Any]]:
+        """The originals in other places, and floating-point numbers scaled, so that their structure stays."""
+        made, generator = list(self._originals), np.random.default_rng()
+        for index in {part.array for part in self._exchanges.parts or self._turned_parts}:
+            flat = self._originals[index].reshape(-1)
+            turned = np.roll(flat, int(generator.integers(1, max(2, flat.size)))).reshape(made[index].shape)
+            made[index] = fresh_values(self._arrays[index], turned, generator, gently=True, replaces=False)
+        return made
 
     def result(self, failure: str = "") -> Result:
         line = self.sampled.line if self.sampled else {}
@@ -606,6 +678,23 @@ def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> tuple[list[
     return usual + keys, keys
 
 
+def _unchanging(
+    arrays: Sequence[Array], renewed: Sequence[Array], keys: Sequence[Array], arguments: Sequence[Any]
+) -> list[str]:
+    """The arguments of which a function may keep something without a call that finds other values; with the reasons."""
+    held = {id(array.owner) for one in arguments if is_module(one) for array in walk(one, "")}
+    kept = [one for one in arrays if one not in renewed and one.data.size > 1 and id(one.owner) not in held]
+    found = []
+    for array in kept:
+        why = "cannot be written" if not array.is_writable else "bools" if array.data.dtype.kind == "b" else "in order"
+        found.append(f"{array.where} ({why})")
+    found += [f"{array.where} (in another order)" for array in keys]
+    for index, one in enumerate(arguments):
+        if isinstance(one, (list, tuple)) and len(one) > _FEW and all(isinstance(item, (int, float)) for item in one):
+            found.append(f"argument {index} (a {type(one).__name__})")
+    return found
+
+
 def _may_be_replaced(numbers: NDArray[Any]) -> bool:
     """Whole numbers by others of them: not offsets, and not a permutation."""
     return not are_in_order(numbers) and have_repeats(numbers)
@@ -678,7 +767,10 @@ def measure(
     try:
         case.prepare()
         case.judged_samples()
-        case.check_after()
+        try:
+            case.check_after()
+        except DependsOnValuesError as found:
+            case.measure_anew(found)
     except CaseError as failure:
         why = str(failure)
     finally:
