@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "lib/base/process.h"
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/observe/ranges.h"
 #include "lib/ranks/link_meter.h"
@@ -290,6 +292,23 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     const bool again = !is_last && !(ends && ends()) && NeedsRemeasurement(outcome);
     if (is_last || !OnAnyRank(team, again)) break;
   }
+  if (checks && status.ok() && !(ends && ends())) {
+    const observe::Range check("check");
+    checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
+    if (checks->status().ok() && !checks->depends_on_values().empty()) {
+      std::cerr << ProgramName() << ": " << outcome.name << ": " << checks->depends_on_values()
+                << ": measured anew, with new values for each\n";
+      timing::SampleOptions renewing = sampling;
+      renewing.before_step = [&checks, evict = sampling.before_step] {
+        checks->Renew();
+        if (evict) evict();
+      };
+      SampleUnthrottled(step, gauge.probe, renewing, device, options.joules, ends, slowest, team, /*checks=*/nullptr,
+                        outcome);
+      status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
+    }
+    if (!checks->status().ok()) return checks->status();
+  }
   if (slowest != nullptr) {
     outcome.figures.emplace_back("rank_skew_ms", kMilliseconds * slowest->SkewSeconds());
     outcome.figures.emplace_back("last_rank", slowest->LastRank());
@@ -298,11 +317,6 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (!links.empty()) {
     outcome.figures.emplace_back("link_alpha_ms", kMilliseconds * MedianOf(links, &ranks::LinkSpeed::alpha));
     outcome.figures.emplace_back("linkbw", MedianOf(links, &ranks::LinkSpeed::beta));
-  }
-  if (checks && status.ok() && !(ends && ends())) {
-    const observe::Range check("check");
-    checks->Finish(clock, step, outcome.phases.size(), outcome.samples);
-    if (!checks->status().ok()) return checks->status();
   }
   if (const std::string fault = clock_watch.Fault(); !fault.empty()) return absl::DataLossError(fault);
   outcome.samples.first_step_seconds = *first_step_seconds;

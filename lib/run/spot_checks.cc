@@ -32,19 +32,11 @@ constexpr int64_t kBlockBytes = 1 << 20;
 // Elements that are exchanged in a row, of operands that have none.
 constexpr int64_t kExchangedElements = 32;
 
-// Steps with new values are slower than with the same by this factor, or they do the same work.
+// Steps with new values are slower than with the same by this factor, or they do the same work; by the second one where
+// operands and results take more memory than this, for a step may wait for what it finds in another cache.
 constexpr double kSlower = 1.25;
-// Timed in turns, where they take at most this time, or share of the samples' time.
-constexpr int64_t kPairs = 12;
-constexpr int64_t kFewestPairs = 8;
-constexpr double kMostSeconds = 0.015;
-constexpr double kShare = 0.02;
-// Bytes of operands and results, beyond which they are not copied for that; and how often each is.
-constexpr double kMostCopied = 1 << 20;
-constexpr double kCopies = 5;
-// Of one look at a result, next to the bytes that are copied.
-constexpr double kLookSeconds = 2e-4;
-constexpr double kCopiedBytesPerSecond = 1e10;
+constexpr double kMuchSlower = 1.5;
+constexpr double kSmallBytes = 1 << 20;
 // Single steps that are checked in the end, as long as they take at most this time, or share of the samples' time: a
 // step that works by turns, or by chance, is right in some of them. One is checked whatever it takes, as one look is.
 constexpr int kSingleSteps = 8;
@@ -61,17 +53,23 @@ constexpr double kMostLookSeconds = 0.004;
 constexpr double kLookShare = 0.01;
 // Steps that are samples of their own: these many with new values have to be slower, each by this factor.
 constexpr std::size_t kFewestWatched = 4;
-constexpr double kMuchSlower = 1.5;
-// Turns of steps with new values and with the same, and the steps of each that are timed, and that are not.
+// Turns of steps with new values and with the same, and the steps of each that are timed, and that are not: fewer of
+// long ones.
 constexpr int kTurns = 5;
-constexpr int64_t kTurnSteps = 5;
-constexpr int64_t kFewestWarmUps = 3;
+constexpr int64_t kFewestTurnSteps = 2;
+constexpr int64_t kMostTurnSteps = 5;
+constexpr double kMostTurnSeconds = 0.02;
+constexpr double kCheapSeconds = 1e-3;  // of a step that is timed so in any case, where operands and results are small
 constexpr int64_t kMostWarmUps = 30;
 constexpr double kMostWarmUpSeconds = 5e-3;
 // A look moves operands and results to other caches, or out of them: the step after it may wait for all of them, at the
 // rate of a slow memory (16 MiB that were written into caches took 0.74 ms, and 1.23 ms after a look; two cores of a
 // Xeon, 2026-11-28).
 constexpr double kMovedBytesPerSecond = 4e9;
+// The rate at which all elements of an operand change places, at least; larger ones exchange parts, unless this takes a
+// part of the time of the check of the first result.
+constexpr double kRotatedBytesPerSecond = 1e9;
+constexpr double kShareOfCheck = 0.5;
 
 constexpr const char* kAdvice =
     "; a step has to do all of its work in every call; for what it may prepare once, see .Changing "
@@ -124,15 +122,30 @@ void ExchangeFew(const std::vector<at::Tensor>& tensors, std::mt19937_64& random
   }
 }
 
-std::vector<at::Tensor> Clones(const std::vector<at::Tensor>& tensors) {
+// Every element takes the place of another, by two rotations; if not `is_new`, the second takes back the first, so that
+// the same memory is read and written.
+void Rotate(const std::vector<at::Tensor>& tensors, std::mt19937_64& random, bool is_new = true) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> clones;
-  for (const at::Tensor& tensor : tensors) clones.push_back(tensor.detach().clone());
-  return clones;
-}
-
-void Copy(const std::vector<at::Tensor>& from, std::vector<at::Tensor> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+  for (const at::Tensor& tensor : tensors) {
+    const int64_t elements = tensor.numel();
+    if (elements < 2) continue;
+    const auto rotate = [&](int64_t by) {
+      if (!tensor.is_cpu() || !tensor.is_contiguous()) {
+        tensor.copy_(tensor.flatten().roll(by).view_as(tensor));
+        return;
+      }
+      // On this thread alone: others may sleep.
+      auto* const first = static_cast<std::byte*>(tensor.mutable_data_ptr());
+      std::byte* const last = first + tensor.nbytes();
+      const int64_t moved = by % elements * tensor.element_size();
+      const std::vector<std::byte> end(last - moved, last);
+      std::copy_backward(first, last - moved, last);
+      std::copy(end.begin(), end.end(), first);
+    };
+    const int64_t by = 1 + Below(elements - 1, random);
+    rotate(by);
+    rotate(elements - by + (is_new ? 1 + Below(elements - 1, random) : 0));
+  }
 }
 
 // The changing operands of a case of which single elements can change places, unless they are prepared anew.
@@ -169,9 +182,9 @@ double Bytes(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
-absl::Status Kept(double fresh, double same) {
-  return absl::DataLossError(absl::StrCat("a step takes ", HumanTime(fresh), " with new values of its operands and ",
-                                          HumanTime(same), " with those of the step before", kAdvice));
+std::string Kept(double fresh, double same) {
+  return absl::StrCat("a step takes ", HumanTime(fresh), " with new values of its operands and ", HumanTime(same),
+                      " with those of the step before");
 }
 
 }  // namespace
@@ -179,6 +192,7 @@ absl::Status Kept(double fresh, double same) {
 SpotChecks::SpotChecks(const BuiltCase& built, std::function<const Case*()> next)
     : first_(built.first()),
       read_(built.read),
+      first_check_seconds_(built.check_seconds),
       check_seconds_(built.check_seconds),
       next_(std::move(next)),
       random_(std::random_device()()),
@@ -193,7 +207,16 @@ void SpotChecks::Restart() {
 }
 
 void SpotChecks::Change(const Case& one, Amount amount, bool overwrite) {
-  amount == Amount::kFew ? ExchangeFew(one.changing(), random_) : ExchangeParts(one.changing(), random_);
+  switch (amount) {
+    case Amount::kAll:
+      Rotate(one.changing(), random_);
+      break;
+    case Amount::kParts:
+      ExchangeParts(one.changing(), random_);
+      break;
+    case Amount::kFew:
+      ExchangeFew(one.changing(), random_);
+  }
   watched_ = SomeRows(one, random_);
   if (overwrite) watched_.Invalidate();
   left_ = SampleOfChanging(one, random_);
@@ -244,103 +267,61 @@ absl::Status SpotChecks::CheckExchanged() {
   return status;
 }
 
-absl::Status SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases,
-                                      double step_seconds) {
-  std::vector<timing::Exchanges::Operand> pieces = PiecesOf(first_);
-  if (pieces.empty()) return absl::OkStatus();
-  timing::Exchanges exchanges(std::move(pieces));
-  timing::SampleOptions options;
-  options.min_samples = options.max_samples = kTurnSteps;
-  options.exact_samples = true;
+bool SpotChecks::CanRotate(double step_seconds) const {
+  const double most = std::max({kMostSingleSeconds, step_seconds, kShareOfCheck * first_check_seconds_});
+  return Bytes(first_.changing()) / kRotatedBytesPerSecond <= most;
+}
+
+void SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases, double median) {
+  if (next_() == nullptr || first_.changing().empty()) return;
+  const bool is_small = Bytes(WholeResult(first_)) + Bytes(first_.changing()) <= kSmallBytes;
+  const double factor = is_small ? kSlower : kMuchSlower;
   bool is_new = false;
-  // Either way the same memory is read and written.
+  timing::SampleOptions options;
+  options.min_samples = options.max_samples =
+      std::clamp(static_cast<int64_t>(kMostTurnSeconds / median), kFewestTurnSteps, kMostTurnSteps);
+  options.exact_samples = true;
+  timing::Exchanges few(CanRotate(median) ? std::vector<timing::Exchanges::Operand>() : PiecesOf(first_));
   options.before_step = [&] {
-    exchanges.Begin(1);
-    if (!is_new) exchanges.TakeBack();
-  };
-  const auto seconds_of = [&](bool with_new) {
-    is_new = with_new;
-    // A step may do its work for some calls after it found new values.
-    const double most = std::min<double>(kMostWarmUps, kMostWarmUpSeconds / step_seconds);
-    options.warmup_iters = kFewestWarmUps + Below(1 + static_cast<int64_t>(most), random_);
-    return timing::Median(timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, options).seconds);
-  };
-  std::vector<double> of_same, of_new;
-  absl::Status status;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    of_same.push_back(seconds_of(false));
-    of_new.push_back(seconds_of(true));
-    const double slower = of_new.back() - of_same.back();
-    if (of_new.back() < kMuchSlower * of_same.back() || slower < clock.FloorSeconds()) break;
-    if (turn + 1 == kTurns) status = Kept(timing::Median(of_new), timing::Median(of_same));
-  }
-  exchanges.TakeBack();
-  return status;
-}
-
-absl::Status SpotChecks::CompareTimes(timing::Clock& clock, const timing::Step& step, std::size_t phases,
-                                      const timing::Samples& samples) {
-  const double median = timing::Median(samples.seconds);
-  if (next_() == nullptr) return absl::OkStatus();
-  const double copied = Bytes(WholeResult(first_)) + Bytes(first_.changing());
-  if (copied > kMostCopied) return absl::OkStatus();
-  const double pair_seconds = 2 * (median + kCopies * copied / kCopiedBytesPerSecond + kLookSeconds);
-  const double most = std::max(kMostSeconds, kShare * SampledSeconds(samples));
-  const int64_t pairs = std::min(kPairs, static_cast<int64_t>(most / pair_seconds));
-  if (pairs < kFewestPairs) return absl::OkStatus();
-  // Before either kind of step the same memory is read and written in the same order: a step that finds its operands in
-  // another cache, or modified, takes several times as long.
-  const std::vector<at::Tensor> same = Clones(first_.changing()), fresh = Clones(first_.changing());
-  const std::vector<at::Tensor> kept = Clones(WholeResult(first_)), wrong = Clones(WholeResult(first_));
-  Invalidate(wrong);
-  std::vector<bool> is_new;
-  std::size_t steps = 0;
-  absl::Status status;
-  timing::SampleOptions in_turns;
-  in_turns.warmup_iters = 2;
-  in_turns.min_samples = in_turns.max_samples = 2 * pairs;
-  in_turns.exact_samples = true;
-  in_turns.before_step = [&] {
     const Case& next = *next_();
-    if (status.ok()) status = std::exchange(watched_, SomeRows(next, random_)).Check();
+    if (status_.ok() && is_small) status_ = Advised(std::exchange(watched_, SomeRows(next, random_)).Check());
     if (next.prepare) next.prepare();
-    const at::NoGradGuard no_grad;
-    const std::vector<at::Tensor> changing = next.changing(), results = WholeResult(next);
-    Copy(changing, same);
-    Copy(changing, fresh);
-    ExchangeParts(fresh, random_);
-    Copy(results, kept);
-    const bool new_values = is_new.at(steps++);
-    Copy(new_values ? fresh : same, changing);
-    Copy(new_values ? wrong : kept, results);
+    // Either way the same memory is read and written.
+    few.Begin(1);
+    if (!is_new) few.TakeBack();
+    if (CanRotate(median)) Rotate(next.changing(), random_, is_new);
   };
-  // What is by chance so once is not so twice.
-  double new_seconds = 0;
-  double same_seconds = 0;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    is_new.clear();
-    for (int64_t pair = 0; pair <= pairs; ++pair) {  // the first: warm-up
-      const bool new_first = Below(2, random_) == 0;
-      is_new.insert(is_new.end(), {new_first, !new_first});
-    }
-    steps = 0;
+  std::vector<double> of_new, of_same;
+  const auto take = [&](bool with_new, std::vector<double>& seconds) {
+    is_new = with_new;
     watched_ = {};
-    const std::vector<double> seconds =
-        timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, in_turns).seconds;
-    if (!status.ok()) return Advised(status);
-    std::vector<double> of_new, of_same;
-    int64_t slower = 0;
-    for (std::size_t i = 0; i < seconds.size(); ++i) (is_new[i + 2] ? of_new : of_same).push_back(seconds[i]);
-    for (std::size_t i = 0; i < of_new.size(); ++i) slower += of_new[i] > of_same[i] ? 1 : 0;
-    new_seconds = timing::Median(of_new);
-    same_seconds = timing::Median(of_same);
-    const bool is_slower = slower >= pairs - 1 && new_seconds >= kSlower * same_seconds;
-    if (!is_slower || new_seconds - same_seconds < clock.FloorSeconds()) return absl::OkStatus();
+    // A step may do its work for some calls after it found new values.
+    const auto most = static_cast<int64_t>(std::min<double>(kMostWarmUps, kMostWarmUpSeconds / median));
+    options.warmup_iters = 1 + Below(1 + (with_new ? std::min(most, kMostTurnSteps) : most), random_);
+    const timing::Samples taken = timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, options);
+    seconds.insert(seconds.end(), taken.seconds.begin(), taken.seconds.end());
+    return *std::min_element(seconds.begin(), seconds.end());
+  };
+  double fresh = 0;
+  bool is_slower = true;
+  for (int turn = 0; turn < kTurns && is_slower; ++turn) {
+    // What a step reaches with new values is its time, whatever others take.
+    fresh = take(/*with_new=*/true, of_new);
+    is_slower = fresh >= factor * median;
+    if (!is_slower) break;
+    const double same = take(/*with_new=*/false, of_same);
+    is_slower = fresh >= factor * same && fresh - same >= clock.FloorSeconds();
   }
-  return Kept(new_seconds, same_seconds);
+  few.TakeBack();
+  watched_ = {};
+  if (!is_slower || !status_.ok()) return;
+  // Not the median: a step may do its work in nearly half of them, by chance.
+  if (const double same = timing::Quantile(of_same, 0.25); fresh >= factor * same) {
+    depends_on_values_ = Kept(timing::Median(of_new), same);
+  }
 }
 
-absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
+void SpotChecks::CompareWatched(const timing::Samples& samples) {
   const std::span<const double> seconds = samples.seconds;
   const auto is_new = [&](std::size_t i) { return std::find(changed_.begin(), changed_.end(), i) != changed_.end(); };
   std::vector<double> fresh, same;
@@ -348,18 +329,19 @@ absl::Status SpotChecks::CompareWatched(const timing::Samples& samples) const {
     if (i < 1 || i + 1 >= seconds.size() || is_new(i - 1) || is_new(i + 1)) continue;
     fresh.push_back(seconds[i]);
     same.push_back(std::max(seconds[i - 1], seconds[i + 1]));
-    if (fresh.back() < kMuchSlower * same.back()) return absl::OkStatus();
+    if (fresh.back() < kMuchSlower * same.back()) return;
   }
-  if (fresh.size() < kFewestWatched) return absl::OkStatus();
+  if (fresh.size() < kFewestWatched) return;
   const double new_seconds = timing::Median(fresh);
   const double same_seconds = timing::Median(same);
   const double moved = (Bytes(WholeResult(first_)) + Bytes(first_.changing())) / kMovedBytesPerSecond;
-  return new_seconds - same_seconds > moved ? Kept(new_seconds, same_seconds) : absl::OkStatus();
+  if (new_seconds - same_seconds > moved) depends_on_values_ = Kept(new_seconds, same_seconds);
 }
 
 absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_seconds, double step_seconds,
                                           double& fresh_seconds) {
   fresh_seconds = std::numeric_limits<double>::infinity();
+  const bool takes_all = CanRotate(step_seconds);
   const double begin = hardware::WallSeconds();
   const auto taken = [&] { return hardware::WallSeconds() - begin; };
   const double most = std::max(kMostSingleSeconds, kSingleShare * sample_seconds);
@@ -368,7 +350,8 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
   for (int step = 1; step <= kSingleSteps; ++step) {
     OverwrittenElement element(first_, random_);
     // A step that looks whether its result was overwritten cannot rely on that.
-    Change(first_, step % 2 == 0 ? Amount::kFew : Amount::kParts, first_.changing().empty() || Below(2, random_) == 0);
+    const Amount amount = step % 2 == 0 ? Amount::kFew : takes_all && step % 4 == 1 ? Amount::kAll : Amount::kParts;
+    Change(first_, amount, first_.changing().empty() || Below(2, random_) == 0);
     timing::IgnoredPhases ignored;
     if (first_.prepare) first_.prepare();
     // Where no operand changes, the result may be that of a step of its own.
@@ -380,7 +363,8 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
       if (i > 1 && i == steps) element.Overwrite();
       const double step_begin = clock.HostSeconds();
       first_.step(ignored);
-      fresh_seconds = std::min(fresh_seconds, clock.HostSeconds() - step_begin);
+      const double seconds = clock.HostSeconds() - step_begin;
+      if (i == 1 && (amount == Amount::kAll || !takes_all)) fresh_seconds = std::min(fresh_seconds, seconds);
     }
     const OperandSample left_by_step(results, random_);
     WholeResult(first_);
@@ -411,12 +395,25 @@ void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::siz
                         const timing::Samples& samples) {
   watched_ = {};  // of the look after the last chunk, since which no step has run
   change_at_ = kNever;
-  if (samples.steps_per_sample == 1) status_ = CompareWatched(samples);
-  if (status_.ok()) status_ = CompareTimes(clock, step, phases, samples);
+  if (samples.steps_per_sample == 1) CompareWatched(samples);
   const double median = timing::Median(samples.seconds);
   double fresh_seconds = 0;
   if (status_.ok()) status_ = CheckSingleSteps(clock, SampledSeconds(samples), median, fresh_seconds);
-  if (status_.ok() && fresh_seconds > kMuchSlower * median) status_ = CompareTurns(clock, step, phases, median);
+  const double bytes = Bytes(WholeResult(first_)) + Bytes(first_.changing());
+  const bool is_slower = bytes <= kSmallBytes ? fresh_seconds > kSlower * median
+                                              : fresh_seconds > kMuchSlower * median + bytes / kMovedBytesPerSecond;
+  // The results of its steps are checked, too.
+  const bool is_cheap = bytes <= kSmallBytes && median <= kCheapSeconds;
+  if (status_.ok() && (is_slower || is_cheap) && depends_on_values_.empty()) CompareTurns(clock, step, phases, median);
+  if (!status_.ok() || depends_on_values_.empty()) return;
+  if (first_.prepare || !CanRotate(median)) status_ = absl::DataLossError(absl::StrCat(depends_on_values_, kAdvice));
+}
+
+void SpotChecks::Renew() {
+  const Case* const next = next_();
+  if (!status_.ok() || next == nullptr) return;
+  if (renewals_.IsLookDue()) status_ = Advised(SomeRows(*next, random_).Check());
+  Rotate(next->changing(), random_);
 }
 
 }  // namespace roofbench
