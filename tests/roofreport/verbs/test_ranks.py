@@ -84,6 +84,14 @@ def test_weak_scaling_of_a_ring(tmp_path: Path, report: Report) -> None:
     assert "left out of the fit is off by" in text
 
 
+def test_speed_up_is_in_doubt_where_threads_ran_in_another_place(tmp_path: Path, report: Report) -> None:
+    places = {1: 60.0, 2: 62.0, 3: 265.0}
+    measured = [{**step(ranks), "handover_ns": place} for ranks, place in places.items()]
+    found, _ = rows(builders.write_json(tmp_path / "a.json", measured), report)
+    assert [row["speed-up"] == "in doubt" for row in found[:3]] == [False, False, True]
+    assert found[2][""] == "measured; threads 60 ns apart, and 265 ns"
+
+
 @pytest.mark.parametrize(("latency", "bandwidth"), [(1e-3, 1e9), (20e-6, 2.5e8), (100e-6, 5e8)])
 def test_links_between_nodes_differ(latency: float, bandwidth: float, tmp_path: Path, report: Report) -> None:
     def nodes(ranks: int) -> float:

@@ -10,6 +10,7 @@ from roofreport import units
 from roofreport.io.reliability import IN_DOUBT, doubts, half_width
 from roofreport.render.chart import Chart, Key, Line, Mark, around, color, shape
 from roofreport.render.formats import Cell, Column, Table, figure, note, table, words
+from roofreport.stats import places
 from roofreport.stats.ranks import MOST_RANKS, Series
 
 
@@ -31,7 +32,7 @@ class _Row(NamedTuple):
 def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
     rows = []
     for point in series.points:
-        why = point.doubt
+        why = point.doubt or places.apart(series.points[0].case, point.case)
         communication = point.communication if point.ranks > 1 else None
         origin = f"measured; {why}" if why else "measured"
         width = half_width(point.case)
