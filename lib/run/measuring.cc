@@ -265,7 +265,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   const timing::Step marked = [&rotation](timing::PhaseMarker& marker) { rotation.Step(marker); };
   const timing::Step step = Delayed(first.marks_beside ? Unmarked(marked) : marked, options.injected_delay, device,
                                     clock, outcome.phases.size());
-  const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device, slowest, rotation);
+  timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device, slowest, rotation);
   std::optional<timing::Samples> before;
   if (options.min_warmup_time > 0 && !first.warmup_iters) {
     before = WarmUpFor(options.min_warmup_time, step, sampling, outcome.phases.size(), clock, ends);
@@ -298,12 +298,11 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     if (checks->status().ok() && !checks->depends_on_values().empty()) {
       std::cerr << ProgramName() << ": " << outcome.name << ": " << checks->depends_on_values()
                 << ": measured anew, with new values for each\n";
-      timing::SampleOptions renewing = sampling;
-      renewing.before_step = [&checks, evict = sampling.before_step] {
+      sampling.before_step = [&checks, evict = sampling.before_step] {
         checks->Renew();
         if (evict) evict();
       };
-      SampleUnthrottled(step, gauge.probe, renewing, device, options.joules, ends, slowest, team, /*checks=*/nullptr,
+      SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, ends, slowest, team, /*checks=*/nullptr,
                         outcome);
       status = Evaluate(gauge, cache, /*on_processors=*/device.gpu() == nullptr, outcome);
     }

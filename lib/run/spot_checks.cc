@@ -279,9 +279,10 @@ void SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, st
   bool is_new = false;
   timing::SampleOptions options;
   options.min_samples = options.max_samples =
-      std::clamp(static_cast<int64_t>(kMostTurnSeconds / median), kFewestTurnSteps, kMostTurnSteps);
+      std::max(kFewestTurnSteps, static_cast<int64_t>(std::min<double>(kMostTurnSteps, kMostTurnSeconds / median)));
   options.exact_samples = true;
-  timing::Exchanges few(CanRotate(median) ? std::vector<timing::Exchanges::Operand>() : PiecesOf(first_));
+  const bool rotates = CanRotate(median);
+  timing::Exchanges few(rotates ? std::vector<timing::Exchanges::Operand>() : PiecesOf(first_));
   options.before_step = [&] {
     const Case& next = *next_();
     if (status_.ok() && is_small) status_ = Advised(std::exchange(watched_, SomeRows(next, random_)).Check());
@@ -289,7 +290,7 @@ void SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, st
     // Either way the same memory is read and written.
     few.Begin(1);
     if (!is_new) few.TakeBack();
-    if (CanRotate(median)) Rotate(next.changing(), random_, is_new);
+    if (rotates) Rotate(next.changing(), random_, is_new);
   };
   std::vector<double> of_new, of_same;
   const auto take = [&](bool with_new, std::vector<double>& seconds) {

@@ -174,7 +174,6 @@ class Subject:
         self._gently = False  # how fresh values differ from the originals
         self._exchanges = Exchanges()  # between samples
         self._turns: Callable[[], None] | None = None  # writes the values that the next call finds
-        self._turned_parts: Sequence[_exchanges.Part] = ()  # where no elements change places any more
         self._numbers = itertools.count(_CHECKED + 1)  # of sets of values for timed calls, where none do
         self._looks: list[_Look] = []
         self._looked_bytes = 0
@@ -418,11 +417,11 @@ class Subject:
     def _sample(self, **fields: Any) -> Sampled:
         """The only way to the function. Raises CaseError if it raises before there are samples."""
         single = "exact_samples" in fields
-        changes = single or self._exchanges or self._turns is not None
-        self._renews = bool(self._renewed) and 1 in self._expected and not changes
+        turns = self._turns is not None
+        self._renews = bool(self._renewed) and 1 in self._expected and not (single or turns or self._exchanges)
         self._evicts = single or (self.options.cache == "cold" and bool(self._operands or self._makes_arrays))
-        writes = bool(self._mutated) or self._renews or self._turns is not None
-        places, _spares = ([], []) if single else self._exchanges.places(self._arrays)
+        writes = turns or self._renews or bool(self._mutated)
+        places, _spares = ([], []) if single or turns else self._exchanges.places(self._arrays)
         try:
             line, *others = machine().sample(
                 self.function,
@@ -573,7 +572,7 @@ class Subject:
     def measure_anew(self, why: DependsOnValuesError) -> None:
         """Samples of calls that find other values everywhere. Raises CaseError."""
         self.notes.append(f"{why}; measured with other values for each call")
-        self._turns, self._turned_parts, self._exchanges = self._turn, self._exchanges.parts, Exchanges()
+        self._turns = self._turn
         self.judged_samples()
 
     def _turn(self) -> None:
@@ -582,7 +581,7 @@ class Subject:
     def _turned(self) -> list[NDArray[Any]]:
         """The originals in other places, and floating-point numbers scaled, so that their structure stays."""
         made, generator = list(self._originals), np.random.default_rng()
-        for index in {part.array for part in self._exchanges.parts or self._turned_parts}:
+        for index in {part.array for part in self._exchanges.parts}:
             flat = self._originals[index].reshape(-1)
             turned = np.roll(flat, int(generator.integers(1, max(2, flat.size)))).reshape(made[index].shape)
             made[index] = fresh_values(self._arrays[index], turned, generator, gently=True, replaces=False)
@@ -661,12 +660,17 @@ def _other_dtype(cost: _core.Cost, arguments: Sequence[Array], captured: Sequenc
     return [f"work reads {read / size:g} times the bytes of the arrays: is it of their dtype?"]
 
 
+def _held_by_modules(arguments: Sequence[Any]) -> set[int]:
+    """The identities of their parameters and buffers."""
+    return {id(array.owner) for one in arguments if is_module(one) for array in walk(one, "")}
+
+
 def _renewable(arrays: Sequence[Array], arguments: Sequence[Any]) -> tuple[list[Array], list[Array]]:
     """The arrays that take fresh values, and those among them whose values only change places: not the state of
     modules; whole numbers of 32 bits or more beside others may be indices or lengths, and change places unless they are
     in order.
     """
-    held = {id(array.owner) for one in arguments if is_module(one) for array in walk(one, "")}
+    held = _held_by_modules(arguments)
     free = [array for array in arrays if array.is_writable and array.data.size and id(array.owner) not in held]
     usual = [
         array for array in free if array.is_floating or (array.data.dtype.kind in "iu" and array.data.itemsize < 4)
@@ -682,7 +686,7 @@ def _unchanging(
     arrays: Sequence[Array], renewed: Sequence[Array], keys: Sequence[Array], arguments: Sequence[Any]
 ) -> list[str]:
     """The arguments of which a function may keep something without a call that finds other values; with the reasons."""
-    held = {id(array.owner) for one in arguments if is_module(one) for array in walk(one, "")}
+    held = _held_by_modules(arguments)
     kept = [one for one in arrays if one not in renewed and one.data.size > 1 and id(one.owner) not in held]
     found = []
     for array in kept:
