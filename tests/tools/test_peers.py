@@ -282,8 +282,8 @@ def test_an_unmeasured_case_is_an_error(tmp_path: Path, verdict: str, lines: int
         training.run_ours(STEP, given)
     with pytest.raises(FailedError, match=reason):
         turns.run_ours("int8", task(tmp_path))
-    with pytest.raises(SystemExit, match=f"tools/peers: {STEP}.*: roofbench did not") as ended:
-        training.main([f"{STEP}/x:\x1b]0;y", f"--program={given.program}"])
+    with pytest.raises(SystemExit, match=r"tools/peers: train_step/.*: roofbench did not") as ended:
+        training.main([STEP.replace("native", "\x1b]0;y"), f"--program={given.program}"])
     assert "\x1b" not in str(ended.value)
 
 
@@ -505,6 +505,10 @@ def test_every_peer_has_its_module_and_pinned_packages() -> None:
         (["decode", "--best=0"], "0 is less than 1"),
         (["decode", "--prompt=9"], "unrecognized arguments: --prompt=9"),
         (["train", "matmul/n:64"], "expected a case of train_step or mlp"),
+        (["train", STEP.replace("fp32", "bf16")], "has dtype fp32 or bf16_autocast alone"),
+        (["train", STEP.replace("small", "xl")], "has size small or medium alone"),
+        (["train", f"{STEP}/pass:inference"], "has the default pass alone"),
+        (["train", STEP.replace("/context:128", "")], "name context as well"),
         (["train", "--rounds=0"], "0 is less than 1"),
     ],
 )

@@ -25,9 +25,30 @@ DEFAULT_CASES = (
     "mlp/dtype:fp32/steps:2/layers:4/batch:256/d:64",
 )
 
+# What torch_steps.py varies: values of an axis, or any where there is no list. Of all else it does the default.
+DTYPES = ("fp32", "bf16_autocast")
+VARIED: dict[str, dict[str, tuple[str, ...] | None]] = {
+    "train_step": {"impl": None, "size": ("small", "medium"), "context": None, "dtype": DTYPES},
+    "mlp": {"impl": None, "dtype": DTYPES, "steps": None, "layers": None, "batch": None, "d": None},
+}
+
 
 def family_of(case: str) -> str:
     return case.split("/", 1)[0]
+
+
+def why_another_step(case: str) -> str | None:
+    """Why PyTorch's side would do other work than this case; None where it does the same."""
+    family, *parts = case.split("/")
+    varied = VARIED[family]
+    for part in parts:
+        axis, _, value = part.partition(":")
+        values = varied.get(axis, ())
+        if values is not None and value not in values:
+            known = f"{axis} {' or '.join(values)}" if values else f"the default {axis}"
+            return f"PyTorch's side of {family} has {known} alone"
+    missing = [axis for axis in varied if axis != "impl" and not any(part.startswith(f"{axis}:") for part in parts)]
+    return f"name {' and '.join(missing)} as well" if missing else None
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,8 @@ def main(given: list[str]) -> None:
     for case in chosen.cases:
         if family_of(case) not in SAMPLES:
             parser.error(f"{case}: expected a case of {' or '.join(SAMPLES)}, such as {DEFAULT_CASES[0]}")
+        if why := why_another_step(case):
+            parser.error(f"{case}: {why}")
     for case in chosen.cases:
         try:
             compare(case, chosen.rounds, settings)
