@@ -169,7 +169,7 @@ void MultiplyByVectors(const TileOperand& x, const TileOperand& y, int64_t steps
       const Fetch fetch = {.rows = x.step == kTileRowBytes ? rows + ahead * kTileRowBytes : nullptr,
                            .row = x.row,
                            .here = steps - ahead,
-                           .to_next = kRows * x.row - steps * kTileRowBytes};
+                           .to_next = (x.ahead != 0 ? x.ahead : kRows * x.row) - steps * kTileRowBytes};
       multiply(rows, x, y, steps, add, sums.data + tile * sums.second_of_x + row * sums.row, sums, fetch);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors as 16-bit fixed point, the form in which products with int8 and int4 weights take them, and the product of an
-// int8 weight with many of them by tiles: its rows as they lie meet the upper and the lower byte of a vector as two
+// int8 weight with several of them by tiles: its rows as they lie meet the upper and the lower byte of a vector as two
 // columns. That replaced the conversion of the weight to bf16 a slab at a time, which took 1.42 times as long with 16
 // vectors and 1.14 times with 64 (one core of an EPYC, Zen 4, 2026-11-29).
 #pragma once
@@ -40,7 +40,8 @@ bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
 // Vectors as the columns of tiles.
 class FixedPointColumns {
  public:
-  // Of so many vectors, how many take less time by tiles, which hold 16 of them, than a few at a time; 0 without tiles.
+  // Of so many vectors, how many take less time by tiles, which hold 16 of them, 8 or 4, than a few at a time; 0
+  // without tiles.
   static int64_t Taken(int64_t vectors);
 
   void Pack(const FixedPoint* const* x, int64_t vectors, int64_t k, const ParallelFor& parallel);
@@ -50,11 +51,16 @@ class FixedPointColumns {
   int64_t vectors() const { return vectors_; }
 
  private:
-  int64_t groups() const { return CeilDiv(vectors_, kGroup); }
-
   static constexpr int64_t kGroup = 16;  // vectors
+
+  int64_t groups() const { return CeilDiv(vectors_, kGroup); }
+  // Groups of two tiles, the first of upper bytes and the second of lower ones. A rest of at most half of a group is
+  // one tile, or the few columns of one, with the lower bytes this many columns after the upper ones.
+  int64_t whole_groups() const { return (vectors_ + kGroup / 2 - 1) / kGroup; }
+  int64_t distance_in_rest() const;
+
   int64_t vectors_ = 0;
-  // [block][group]: a panel of the block's columns, whose first tiles hold upper bytes, the second lower.
+  // [block][group]: a panel of the block's columns.
   std::vector<Line<std::byte>> panels_;
   std::vector<float> scales_;  // [block][group][kGroup]
 };

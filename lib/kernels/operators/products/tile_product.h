@@ -236,6 +236,7 @@ class TiledProduct {
   int64_t x_stride = 0;   // from a row of x to the next; 0: k
   bool x_turned = false;  // x lies as [k, m]; in bf16
   bool few = false;
+  int64_t rows_ahead = 0;  // of x in place, from those that vectors multiply to those that they prefetch; 0: the next
 
   void operator()(const ParallelFor& parallel) const {
     const TileBlocks blocks = Blocks({0, m}, parallel.threads());
@@ -312,7 +313,8 @@ class TiledProduct {
         of_x = {.data = reinterpret_cast<const std::byte*>(x + rows.begin * stride()) + step * kTileRowBytes,
                 .row = stride() * kElement,
                 .second = kTileRows * stride() * kElement,
-                .step = kTileRowBytes};
+                .step = kTileRowBytes,
+                .ahead = rows_ahead * stride() * kElement};
       }
       for (int64_t j = 0; j < panels; ++j) {
         const auto multiply = columns.size() - j * kPanelRows > kTileColumns ? MultiplyTiles<Tiles, kProduct, 2, 2>
