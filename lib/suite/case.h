@@ -83,6 +83,8 @@ struct Case {
   // overwritten, so that a step that keeps its result is found (lib/run/spot_checks.h). Not called where the reference
   // cannot be computed once more.
   std::function<std::vector<at::Tensor>()> changing = {};
+  // DataLoss where a step has put another tensor into the place of an operand, of which the reference is then computed.
+  std::function<absl::Status()> keeps_operands = {};
   // The reference with intermediates rounded to the precision of the case, for steps whose operands determine how much
   // an error grows (a checkpoint, for example). Called if the result exceeds the tolerance: it may then differ from the
   // reference by three times as much as this one does, because the order of roundings differs.

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -317,6 +318,40 @@ std::vector<at::Tensor> WholeResult(const Case& built) {
   return whole.empty() ? built.result() : whole;
 }
 
+std::function<absl::Status()> KeepsOperands(std::shared_ptr<const void> object, std::size_t size,
+                                            const std::vector<at::Tensor>& operands) {
+  using Weak = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+  struct Handle {
+    std::size_t offset;  // of the pointer that a tensor is
+    Weak operand;        // which a step may have released
+    const void* data;
+  };
+  const auto held = [](const void* from, std::size_t offset) {
+    const void* pointer;
+    std::memcpy(&pointer, static_cast<const char*>(from) + offset, sizeof(pointer));
+    return pointer;
+  };
+  std::vector<Handle> handles;
+  for (std::size_t offset = 0; offset + sizeof(void*) <= size; offset += sizeof(void*)) {
+    for (const at::Tensor& operand : operands) {
+      if (held(object.get(), offset) != operand.unsafeGetTensorImpl()) continue;
+      handles.push_back({offset, Weak(operand.getIntrusivePtr()), operand.const_data_ptr()});
+    }
+  }
+  return [object = std::move(object), handles = std::move(handles), held]() -> absl::Status {
+    const void* const none = at::Tensor().unsafeGetTensorImpl();
+    const bool kept = std::ranges::all_of(handles, [&](const Handle& handle) {
+      const void* const now = held(object.get(), handle.offset);
+      if (now == none) return true;
+      const at::Tensor operand(handle.operand.lock());
+      return now == operand.unsafeGetTensorImpl() && operand.const_data_ptr() == handle.data;
+    });
+    if (kept) return absl::OkStatus();
+    return absl::DataLossError(
+        "a step put another tensor into the place of an operand, which the reference reads as well: keep it elsewhere");
+  };
+}
+
 std::function<std::vector<at::Tensor>()> ReadOnly(std::vector<at::Tensor> operands, const Case& built) {
   std::erase_if(operands, [](const at::Tensor& operand) { return !operand.is_floating_point(); });
   return [operands = std::move(operands), of = Case{.result = built.result, .whole = built.whole}] {
@@ -413,6 +448,7 @@ absl::Status CheckResults(const Case& built, const Tamper& tamper) {
 bool CanCheckPart(const Case& built) { return built.reference_rows || built.whole; }
 
 absl::Status CheckPart(const Case& built, std::mt19937_64& random) {
+  if (absl::Status kept = built.keeps_operands ? built.keeps_operands() : absl::OkStatus(); !kept.ok()) return kept;
   constexpr int kLooks = 8;
   absl::Status status;
   if (!built.reference_rows) status = CheckResults(built, {});
@@ -421,6 +457,7 @@ absl::Status CheckPart(const Case& built, std::mt19937_64& random) {
 }
 
 absl::Status CheckCase(const Case& built, const Tamper& tamper) {
+  if (absl::Status kept = built.keeps_operands ? built.keeps_operands() : absl::OkStatus(); !kept.ok()) return kept;
   if (absl::Status status = CheckResults(built, tamper); !status.ok() || !built.whole) return status;
   std::vector<at::Tensor> whole = built.whole();
   std::vector<at::Tensor> sums = built.row_sums ? built.row_sums() : std::vector<at::Tensor>();

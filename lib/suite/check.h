@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -60,6 +62,10 @@ class OperandSample {
 
   std::vector<Elements> elements_;
 };
+
+// Case::keeps_operands of an object of `size` bytes that holds `operands`.
+std::function<absl::Status()> KeepsOperands(std::shared_ptr<const void> object, std::size_t size,
+                                            const std::vector<at::Tensor>& operands);
 
 // Case::changing of those floating-point operands that are no part of what the result of `built` lies in.
 std::function<std::vector<at::Tensor>()> ReadOnly(std::vector<at::Tensor> operands, const Case& built);

@@ -348,6 +348,7 @@ absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
   const auto bind = [&](const TensorsOf& of, std::function<std::vector<at::Tensor>()>& member) {
     if (of) member = [of, o = *operands] { return of(*o); };
   };
+  built.keeps_operands = KeepsOperands(*operands, sizeof(O), in.OfThisCopy());
   bind(result, built.result);
   bind(reference_, built.reference);
   if (reference_rows_) {

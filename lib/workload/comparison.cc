@@ -29,6 +29,10 @@ double AllowedRms(double relative, double rms, double absolute) {
   return relative / 2 * rms + 1.1 / std::sqrt(3.0) * absolute;
 }
 
+// Squares of larger numbers overflow in sums: such a reference and its error count as parts of this.
+constexpr double kLargest = 1e140;
+double ToSquare(double expected) { return std::abs(expected) > kLargest ? kLargest / std::abs(expected) : 1; }
+
 }  // namespace
 
 void Match::Add(std::span<const double> actual, std::span<const double> expected) {
@@ -63,7 +67,10 @@ bool Match::IsSure() const {
 
 double FiniteSquares(std::span<const double> values) {
   double squares = 0;
-  for (const double value : values) squares += std::isfinite(value) ? value * value : 0;
+  for (const double value : values) {
+    const double part = std::isfinite(value) ? value * ToSquare(value) : 0;
+    squares += part * part;
+  }
   return squares;
 }
 
@@ -75,13 +82,13 @@ void Comparison::Add(std::span<const double> actual, std::span<const double> exp
     const double error = std::abs(actual[i] - expected[i]);
     const double bound = absolute_ + relative_ * (std::abs(expected[i]) + rms_);
     const bool finite = std::isfinite(expected[i]);
-    if (finite) squares_ += error * error;
+    if (finite) squares_ += error * ToSquare(expected[i]) * (error * ToSquare(expected[i]));
     const bool same_kind = expected[i] == actual[i] || (std::isnan(expected[i]) && std::isnan(actual[i]));
     if (finite ? error <= bound : same_kind) continue;
     ++wrong_;
     // Every wrong element has a larger excess than every correct one; an infinity or a NaN has the largest.
-    constexpr double kLargest = 1e300;
-    const double excess = std::isfinite(error - bound) ? std::max(0.0, error - bound) : kLargest;
+    constexpr double kInfinite = 1e300;
+    const double excess = std::isfinite(error - bound) ? std::max(0.0, error - bound) : kInfinite;
     if (excess <= worst_excess_) continue;
     worst_excess_ = excess;
     worst_ = added_ + static_cast<int64_t>(i);

@@ -84,6 +84,29 @@ TEST_F(FamilyOfTest, ImplementationsAreTheFirstAxis) {
   EXPECT_FALSE(IsRight(*Build(family, {{kImplAxis, "wrong"}})));
 }
 
+TEST_F(FamilyOfTest, AStepReplacesNoOperandsOfTheReference) {
+  const Family family = Double()
+                            .Impl("replacing",
+                                  [](Vectors& o) {
+                                    o.x = at::zeros_like(o.x);
+                                    o.y = o.x * 2;
+                                  })
+                            .Impl("setting",
+                                  [](Vectors& o) {
+                                    o.x.set_data(at::zeros_like(o.x));
+                                    o.y = o.x * 2;
+                                  })
+                            .Impl("new result", [](Vectors& o) { o.y = o.x * 2; })
+                            .DefaultImpl("eager")
+                            .Finish();
+  for (const char* impl : {"replacing", "setting"}) {
+    const absl::StatusOr<Case> built = Build(family, {{kImplAxis, impl}});
+    RunOnce(*built);
+    EXPECT_THAT(CheckCase(*built).message(), HasSubstr("another tensor into the place of an operand")) << impl;
+  }
+  EXPECT_TRUE(IsRight(*Build(family, {{kImplAxis, "new result"}})));
+}
+
 TEST_F(FamilyOfTest, ACaseOwnsItsOperands) {
   std::weak_ptr<int> life;
   {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/comparison.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,6 +67,22 @@ TEST(Comparison, AllowsAnAbsoluteDifferenceAsOfRounding) {
   EXPECT_EQ(text(0.3, 0.5), "");
   EXPECT_NE(text(0.4, 0.5).find("root mean square"), std::string::npos) << "rounding errs by less on the whole";
   EXPECT_NE(text(0.6, 0.5).find("(allowed: 0.5 and 0 relative)"), std::string::npos);
+}
+
+TEST(Comparison, NumbersWhoseSquaresOverflowAllowNoMoreThanOthers) {
+  std::vector<double> expected(200, 1);
+  expected[7] = -1e300;
+  const auto text = [&](double huge, double other) {
+    std::vector<double> actual(expected.size(), other);
+    actual[7] = huge;
+    Comparison comparison(1e-9, FiniteSquares(expected), static_cast<int64_t>(expected.size()));
+    comparison.Add(actual, expected);
+    const auto mismatch = comparison.Find("result");
+    return mismatch ? mismatch->text : "";
+  };
+  EXPECT_EQ(text(-1e300 * (1 + 1e-10), 1), "");
+  EXPECT_THAT(text(0, 1), testing::HasSubstr("is 0 where the reference has -1e+300"));
+  EXPECT_THAT(text(-1.1e300, 1), testing::HasSubstr("1 of 200 elements are off"));
 }
 
 TEST(Comparison, InfinitiesMustBeOfTheSameKind) {
