@@ -6,6 +6,7 @@ harnesses, is the question of tests/cheats.
 from __future__ import annotations
 
 import _thread
+import dataclasses
 import gc
 import itertools
 import re
@@ -233,6 +234,110 @@ def test_lazy_object() -> None:
             return self._a @ self._b
 
     assert "Lazy, which may compute when it is read" in _judged(Lazy)
+
+
+def test_result_kept_between_inputs_that_take_long() -> None:
+    kept: dict[bytes, Floats] = {}
+
+    def double(a: Any) -> Any:
+        return a * 2
+
+    def cheat(a: Any) -> Any:
+        key = a[:4].tobytes()
+        if key not in kept:
+            kept.clear()
+            kept[key] = double(a)
+            time.sleep(0.01)
+        return kept[key].copy()
+
+    def inputs(seed: int) -> list[Any]:
+        time.sleep(0.01)
+        return [np.random.default_rng(seed).standard_normal(64, dtype=np.float32)]
+
+    options = _FEW | {"max_time": 0.1, "max_samples": 100}
+    result = roofbench.measure(cheat, *inputs(0), reference=double, inputs=inputs, **options)
+    assert any("measured with other values for each call" in note for note in result.notes), result.notes
+    assert result.median is not None
+    assert result.median > 0.01
+
+
+def test_lazy_fields() -> None:
+    @dataclasses.dataclass
+    class Output:
+        product: Floats
+
+    @dataclasses.dataclass(init=False)
+    class Lazy(Output):
+        __slots__ = ("_of",)
+
+        def __init__(self, a: Floats, b: Floats) -> None:
+            self._of = a, b
+
+        @property
+        def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+            return {"product": self._of[0] @ self._of[1]}
+
+    plain = roofbench.measure(lambda a, b: Output(a @ b), *_inputs(), reference=product, **_FEW)
+    assert plain.ok, plain.failure
+    assert "Lazy, which may compute when it is read" in _judged(Lazy)
+
+
+def test_lazy_number() -> None:
+    class Lazy(complex):
+        @property
+        def real(self) -> float:
+            return float(_inputs()[0].sum())
+
+    assert "Lazy, which may compute when it is read" in _judged(lambda a, b: Lazy(), reference=lambda a, b: a.sum())
+
+
+def test_windows_for_copies() -> None:
+    def windows(a: Floats, _b: Floats) -> Floats:
+        return np.lib.stride_tricks.sliding_window_view(a.copy(), 3, axis=1)
+
+    def laid_out(a: Floats, b: Floats) -> Floats:
+        return np.ascontiguousarray(windows(a, b))
+
+    assert "elements of result share memory, where the reference's have their own" in _judged(
+        windows, reference=laid_out
+    )
+    both = roofbench.measure(windows, *_inputs(), reference=windows, **_FEW)
+    assert both.ok, both.failure
+
+
+def test_a_short_factor_lowers_no_precision() -> None:
+    def scaled(a: Any, b: Any, scale: Any) -> Any:
+        return (a @ b) * scale
+
+    def cheat(a: Any, b: Any, scale: Any) -> Any:
+        return scaled(a.astype(np.float32), b.astype(np.float32), scale).astype(np.float64)
+
+    generator = np.random.default_rng(5)
+    operands = *generator.standard_normal((2, _SIZE, _SIZE)), generator.random(_SIZE, dtype=np.float32)
+    assert "wrong result" in _judged(cheat, *operands, reference=scaled)
+    honest = roofbench.measure(scaled, *operands, reference=scaled, **_FEW)
+    assert honest.ok, honest.failure
+
+
+def test_what_is_not_compared_is_noted() -> None:
+    def louder(a: Any, b: Any) -> Any:
+        return (a * np.geomspace(1, 1e12, _SIZE, dtype=np.float32)[:, None]) @ b
+
+    def signs(a: Floats, _b: Floats) -> Floats:
+        return np.sign(a)
+
+    quiet = roofbench.measure(louder, *_inputs(), reference=louder, **_FEW)
+    assert any("of result is so small beside the rest that zeros would pass" in note for note in quiet.notes)
+    narrow = roofbench.measure(lambda a, b: signs(a, b).astype(np.int8), *_inputs(), reference=signs, **_FEW)
+    assert narrow.ok, narrow.failure
+    assert "result is int8, the reference gives float32" in narrow.notes
+
+    def add(a: Floats, b: Floats) -> None:
+        a += b
+
+    changed = roofbench.measure(add, *_inputs(), reference=add, mutates=[0], **_FEW)
+    assert "every call finds the same values in argument 0 (restored)" in changed.notes
+    assert not roofbench.measure(product, *_inputs(), reference=product, **_FEW).notes
 
 
 def test_subclass_of_an_array() -> None:

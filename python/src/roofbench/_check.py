@@ -53,6 +53,7 @@ DTYPES = {
 
 
 _DEEPEST = 8  # of nested results
+_MOST_UNSEEN = 0.5  # of the numbers of a result
 
 
 class LazyError(TypeError):
@@ -78,13 +79,13 @@ def _results_in(value: Any, place: str, depth: int) -> Iterator[Array | Value]:
     parts: Iterable[tuple[str, Any]] = ()
     if value is None or isinstance(value, (str, type)):
         return
-    if isinstance(value, (bool, int, float, complex)):
+    if kind in (bool, int, float, complex):
         yield _number(place, value)
     elif is_tensor(value):
         if kind not in (torch().Tensor, torch().nn.Parameter):
             raise LazyError(f"{place} is a {name}, a subclass of torch.Tensor that may compute when it is read")
         yield array_of(value, place)
-    elif numpy and isinstance(value, numpy.generic):
+    elif numpy and kind in numpy.sctypeDict.values():
         yield array_of(np.asarray(value), place)
     elif numpy and isinstance(value, numpy.ndarray):
         if kind is not numpy.ndarray:
@@ -95,11 +96,11 @@ def _results_in(value: Any, place: str, depth: int) -> Iterator[Array | Value]:
     elif isinstance(value, (list, tuple)) and depth < _DEEPEST:
         items = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)
         parts = ((f"[{index}]" if depth else f" {index}", item) for index, item in enumerate(items))
-    elif dataclasses.is_dataclass(value) and depth < _DEEPEST:
+    elif dataclasses.is_dataclass(value) and _has_plain_fields(kind) and depth < _DEEPEST:
         parts = ((f".{field.name}", vars(value).get(field.name)) for field in dataclasses.fields(value))
     elif isinstance(value, (bytes, bytearray, memoryview)):
         yield array_of(memoryview(value), place)
-    elif is_array(value) and kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+    elif is_array(value) and _is_of_jax(value):
         if not value.is_ready():
             raise LazyError(f"{place} is still being computed: call its block_until_ready() in the function")
         yield array_of(value, place)
@@ -107,6 +108,16 @@ def _results_in(value: Any, place: str, depth: int) -> Iterator[Array | Value]:
         raise LazyError(f"{place} is a {name}, which may compute when it is read: return arrays or numbers")
     for suffix, part in parts:
         yield from _results_in(part, place + suffix, depth + 1)
+
+
+def _is_of_jax(value: Any) -> bool:
+    return isinstance(value, getattr(sys.modules.get("jax"), "Array", ()))
+
+
+def _has_plain_fields(kind: type) -> bool:
+    """Whether the fields of its objects are read without code of its own."""
+    names = (type.__dict__["__dict__"].__get__(base).get("__dict__") for base in type.mro(kind))
+    return all(name is None or isinstance(name, types.GetSetDescriptorType) for name in names)
 
 
 def _stored(array: Array) -> NDArray[Any]:
@@ -190,6 +201,7 @@ class CallResults:
     mutated: list[Value]  # the arguments that it may change; of a reference that changes none: empty
     grads: list[Value]  # one for each leaf that has one
     is_alias: bool = False  # a result is memory of an argument
+    overlaps: bool = False  # elements of a result share memory
 
     def is_finite(self) -> list[bool]:
         return [value.is_finite() for value in self.results]
@@ -227,7 +239,8 @@ def computed(
     results, mutated = ([value_of(one) for one in group] for group in (found, changing))
     grads = [getattr(copier.copies.get(id(leaf)), "grad", None) for leaf in leaves]
     gradients = [value_of(array_of(grad, "gradient")) for grad in grads if grad is not None]
-    return CallResults(results, mutated if mutated != before else [], gradients, aliased)
+    overlaps = any(one.overlaps_itself for one in found if isinstance(one, Array))
+    return CallResults(results, mutated if mutated != before else [], gradients, aliased, overlaps)
 
 
 def shares(one: Array, other: Array) -> bool:
@@ -328,6 +341,25 @@ def wrong(
         if why:
             return why
     return ""
+
+
+def unseen(results: Sequence[Value], allowed: Tolerance) -> list[str]:
+    """Notes of results most of whose numbers are so small that the tolerance, which is of all, says nothing of them."""
+    if sys.modules.get("numpy") is None:
+        return []
+    notes = []
+    for number, value in enumerate(results):
+        given = allowed.of(number)
+        limit = allowed.default if given is None else given
+        found = np.array([]) if value.is_whole else np.abs(value.exact("d"))
+        found = found[np.isfinite(found) & (found > 0)]
+        if not found.size or not 0 < limit < 1:
+            continue
+        rms = found.max() * math.sqrt(np.square(found / found.max()).sum() / math.prod(value.shape))
+        if (share := np.mean(found * (1 - limit) <= limit * rms)) > _MOST_UNSEEN:
+            small = f"{100 * share:.0f} % of {value.place} is so small beside the rest that zeros would pass"
+            notes.append(f"{small}: check it by parts")
+    return notes
 
 
 def _deviating(result: Value, reference: Value, rounded: Value | None, allowed: Tolerance, given: float | None) -> str:

@@ -45,13 +45,14 @@ _TURNS = 5  # of calls with two sets of values, to find calls that are skipped a
 _TURN_SECONDS = 0.2
 _TURN_CALLS = 5  # of calls with other values, and of those with the same, in each turn, of which this is their time:
 _TURN_CALL_SECONDS = 0.02
+_ALL_TURNS_SECONDS = 3  # for `inputs=` that takes long
 _LEARNS = "something is kept, if only by the processor, which learns branches"
 _SLOWER = 1.5  # with other values than with the same: they do not do the same work
 _MOST_LOOKS = 8  # results of timed calls that are kept to be compared, unless
 _LOOKED_BYTES = 256 << 20  # have been copied; compared for as long as the turns, and a share of the samples' time:
 _LOOKING_SHARE = 0.1
 _RENEWING_SHARE = 0.3  # of the time of samples in which all values are written anew, where elements change no places
-_MANY_TIMES = 1024  # the elements of an array that says nothing of the precision of another
+_MANY_TIMES = 64  # the elements of an array that says nothing of the precision of another
 _FEW = 16  # numbers in a list that are a shape, or other parameters
 _SHARING_WORK = 10_000  # that numpy does to find an element of two arrays
 _MANY_FAULTS = 8  # of a call: one of 2 MiB took up to 2.5 ms, where a hypervisor provides memory when it is touched
@@ -160,7 +161,9 @@ class Subject:
         self._renewed, self._keys = _renewable(plain, arguments)
         others = [array for array in self._renewed if array not in self._keys]
         self._replaced = [array for array in others if array.is_floating or _may_be_replaced(array.data)]
-        if options.inputs is None and (fixed := _unchanging(plain, self._renewed, self._keys, arguments)):
+        fixed = [] if options.inputs else _unchanging(plain, self._renewed, self._keys, arguments)
+        fixed += [f"{array.where} (restored)" for array in self._mutated if array.data.size > 1]
+        if fixed:
             self.notes.append(f"every call finds the same values in {', '.join(fixed)}")
         cost = options.cost()
         if cost is not None and (missing := not_counted(cost)):
@@ -235,6 +238,7 @@ class Subject:
         begin = time.monotonic()
         self._write(self._originals)  # another subject may have written into the same arrays
         self._expected[0] = self._expectation(self._native())
+        self.notes += _check.unseen(self._expected[0].exact.results, self._expected[0].allowed)
         slow = time.monotonic() - begin > _SLOW_REFERENCE
         native = self._suited(self._set(1))
         if native is None and self._keys:
@@ -304,8 +308,9 @@ class Subject:
             exact = native
             self.notes.append("the reference does not take double precision")
         # A factor in a short type does not make the others less precise.
-        least = max((array.data.size for array in self._arrays), default=0) / _MANY_TIMES
-        dtypes = [array.dtype for array in self._arrays if array.data.size >= least]
+        floats = [array for array in self._arrays if array.is_floating]
+        least = max((array.data.size for array in floats), default=0) / _MANY_TIMES
+        dtypes = [array.dtype for array in floats if array.data.size >= least]
         dtypes += [value.dtype for value in native.results]
         allowed = _check.tolerance(dtypes, self._reduction(native.results), self.options.tolerance)
         return _Expected(exact, native, allowed)
@@ -357,6 +362,11 @@ class Subject:
     def _compare(self, given: CallResults, results: Sequence[Array | Value], expected: _Expected) -> None:
         if why := _check.difference(given, expected.exact, expected.native, expected.allowed):
             raise CaseError(why)
+        for result, reference in zip(results, expected.native.results, strict=False):
+            if result.dtype != reference.dtype and isinstance(result, Array) and _is_narrower(result, reference):
+                self.notes.append(f"{result.where} is {result.dtype}, the reference gives {reference.dtype}")
+            if isinstance(result, Array) and result.overlaps_itself and not expected.native.overlaps:
+                raise CaseError(f"elements of {result.where} share memory, where the reference's have their own")
         kept = [] if expected.exact.is_alias else [array for array in self._arrays if array not in self._mutated]
         for result, array in itertools.product(results, kept):
             if isinstance(result, Array) and shares(result, array):
@@ -530,7 +540,9 @@ class Subject:
             seconds += [self.call(number) for number in (2, 1)]
             if turn and time.monotonic() - begin > _TURN_SECONDS:
                 break
-        if self._exchanges and self.sampled and min(seconds) > _SLOWER * self.sampled.line["median_s"]:
+        # Of `inputs=` that takes long, most timed calls found the same: so these may be kept as well.
+        fastest = min(seconds) if self._exchanges else max(seconds) if self.options.inputs else 0
+        if self.sampled and fastest > _SLOWER * self.sampled.line["median_s"]:
             self._compare_turns(self.sampled.line["median_s"])
 
     def _compare_turns(self, median: float) -> None:
@@ -556,7 +568,10 @@ class Subject:
 
         new: list[float] = []
         same: list[float] = []
+        begin = time.monotonic()
         for _ in range(_TURNS):
+            if same and time.monotonic() - begin > _ALL_TURNS_SECONDS:
+                break
             new += take(self._turn)
             if min(new) < _SLOWER * median:
                 return
@@ -579,7 +594,10 @@ class Subject:
         self._write(self._turned())
 
     def _turned(self) -> list[NDArray[Any]]:
-        """The originals in other places, and floating-point numbers scaled, so that their structure stays."""
+        """The originals in other places, and floating-point numbers scaled, so that their structure stays; or those of
+        `inputs=`."""
+        if self.options.inputs is not None:
+            return self._made(next(self._numbers))
         made, generator = list(self._originals), np.random.default_rng()
         for index in {part.array for part in self._exchanges.parts}:
             flat = self._originals[index].reshape(-1)
@@ -618,6 +636,12 @@ def _given(held: Sequence[Sequence[Array | Value]]) -> CallResults:
     """What is there now. Raises LazyError where it cannot be read."""
     results, mutated, grads = ([value_of(one) for one in group] for group in held)
     return CallResults(results, mutated, grads)
+
+
+def _is_narrower(result: Array, reference: Value) -> bool:
+    """Whether numbers of another kind, as whole ones for floating-point ones, are in fewer bytes."""
+    size = np.dtype(reference.kind).itemsize
+    return result.is_floating == reference.is_whole and result.data.dtype.itemsize < size
 
 
 def _text(error: BaseException) -> str:
