@@ -296,13 +296,11 @@ void BindMachine(nb::module_& core) {
            "Takes samples of function(*arguments), with roof probes between them where there is a cost. `before_step` "
            "is called with the last result before each call, untimed; what it returns, (address, bytes), is evicted. "
            "`cold` selects the roof. `interrupted` is polled between chunks. Of the parts of arrays `exchanged` "
-           "(address, "
-           "bytes of an element, elements; address and number of spare ones; number of the array) two pieces change "
-           "places before each call, and "
-           "some elements with spare ones (lib/timing/exchanges.h); `looked` is "
-           "called at random moments, with the last result and the exchanges that its call found. A KeyboardInterrupt "
-           "passes through, and so do other exceptions before there are samples. Returns the fields of "
-           "roofbench._measure.Sampled");
+           "(address, bytes of an element, elements; address and number of spare ones; number of the array) two "
+           "pieces change places before each call, and some elements with spare ones (lib/timing/exchanges.h); "
+           "`looked` is called at random moments, with the last result and the exchanges that its call found. A "
+           "KeyboardInterrupt passes through, and so do other exceptions before there are samples. Returns the fields "
+           "of roofbench._measure.Sampled");
 }
 
 }  // namespace roofbench::python

@@ -285,6 +285,15 @@ TEST(CheckRowSums, OfAnyTypeShapeAndStrideAreThoseOfDoublePrecision) {
   }
 }
 
+TEST(CheckRowSums, NumbersWhoseSquaresOverflowAllowNoMoreThanOthers) {
+  const Tolerance tolerance = {.dtype = Dtype::kFp64};
+  const at::Tensor y = at::tensor({1e200, 1.0, 2.0, 3.0}, at::kDouble).reshape({2, 2});
+  EXPECT_TRUE(CheckRowSums(y, ExactRowSums(y), tolerance, "y").ok());
+  EXPECT_FALSE(CheckRowSums(y, at::tensor({0.0, 5.0}, at::kDouble), tolerance, "y").ok());
+  EXPECT_FALSE(CheckRowSums(y, at::tensor({1e200, 6.0}, at::kDouble), tolerance, "y").ok());
+  EXPECT_FALSE(CheckRowSums(y[0], at::tensor({0.0}, at::kDouble), tolerance, "y").ok());
+}
+
 TEST(CheckRowSums, IntegersMustAddUpExactly) {
   const at::Tensor y = at::tensor({1, 2, 3, 4}, at::kInt).reshape({2, 2});
   const Tolerance exact{.dtype = Dtype::kInt8};

@@ -137,8 +137,8 @@ struct TileOperand {
   int64_t row;     // from a row of a tile to the next
   int64_t second;  // to the second tile
   int64_t step;    // to the operand of the next step
-  // From the rows that vectors multiply to those that they prefetch, the last steps of a product or, where it has no
-  // more, all of them; 0: to the next.
+  // From the rows that vectors multiply to those that they prefetch once they near the end of their own; 0: to the
+  // next.
   int64_t ahead = 0;
 };
 struct TileSums {

@@ -80,11 +80,6 @@ class Array:
         low, high = np.lib.array_utils.byte_bounds(self.data) if self.data.size else (0, 0)
         return low, high - low
 
-    @property
-    def overlaps_itself(self) -> bool:
-        """Whether elements share memory, as those of windows or of a broadcast do."""
-        return self.memory()[1] < self.data.nbytes
-
     def read(self) -> NDArray[Any]:
         """A private, contiguous copy."""
         return np.array(self.data, order="C", copy=True)

@@ -54,6 +54,7 @@ DTYPES = {
 
 _DEEPEST = 8  # of nested results
 _MOST_UNSEEN = 0.5  # of the numbers of a result
+_BLOCK = 1 << 16  # numbers
 
 
 class LazyError(TypeError):
@@ -85,7 +86,7 @@ def _results_in(value: Any, place: str, depth: int) -> Iterator[Array | Value]:
         if kind not in (torch().Tensor, torch().nn.Parameter):
             raise LazyError(f"{place} is a {name}, a subclass of torch.Tensor that may compute when it is read")
         yield array_of(value, place)
-    elif numpy and kind in numpy.sctypeDict.values():
+    elif numpy and isinstance(value, numpy.generic) and kind in numpy.sctypeDict.values():
         yield array_of(np.asarray(value), place)
     elif numpy and isinstance(value, numpy.ndarray):
         if kind is not numpy.ndarray:
@@ -201,7 +202,7 @@ class CallResults:
     mutated: list[Value]  # the arguments that it may change; of a reference that changes none: empty
     grads: list[Value]  # one for each leaf that has one
     is_alias: bool = False  # a result is memory of an argument
-    overlaps: bool = False  # elements of a result share memory
+    overlapping: str = ""  # a result whose elements share memory
 
     def is_finite(self) -> list[bool]:
         return [value.is_finite() for value in self.results]
@@ -239,8 +240,13 @@ def computed(
     results, mutated = ([value_of(one) for one in group] for group in (found, changing))
     grads = [getattr(copier.copies.get(id(leaf)), "grad", None) for leaf in leaves]
     gradients = [value_of(array_of(grad, "gradient")) for grad in grads if grad is not None]
-    overlaps = any(one.overlaps_itself for one in found if isinstance(one, Array))
-    return CallResults(results, mutated if mutated != before else [], gradients, aliased, overlaps)
+    return CallResults(results, mutated if mutated != before else [], gradients, aliased, overlapping(found))
+
+
+def overlapping(results: Sequence[Array | Value]) -> str:
+    """The first one whose elements share memory, as those of windows or of a broadcast do; or ""."""
+    found = (one for one in results if isinstance(one, Array) and one.memory()[1] < one.data.nbytes)
+    return next((one.where for one in found), "")
 
 
 def shares(one: Array, other: Array) -> bool:
@@ -304,6 +310,8 @@ def difference(given: CallResults, expected: CallResults, native: CallResults, a
         return "the reference gives no array, number, changed argument or gradient to compare with"
     if why := allowed.misfit(outputs):
         return why
+    if given.overlapping and not native.overlapping:
+        return f"elements of {given.overlapping} share memory, where the reference's have their own"
     # A reference may return what the function leaves in an argument.
     results = given.results or (given.mutated if expected.results and not expected.mutated else [])
     why = wrong(results, expected.results, allowed, native.results)
@@ -351,15 +359,28 @@ def unseen(results: Sequence[Value], allowed: Tolerance) -> list[str]:
     for number, value in enumerate(results):
         given = allowed.of(number)
         limit = allowed.default if given is None else given
-        found = np.array([]) if value.is_whole else np.abs(value.exact("d"))
-        found = found[np.isfinite(found) & (found > 0)]
-        if not found.size or not 0 < limit < 1:
+        if value.is_whole or not 0 < limit < 1:
             continue
-        rms = found.max() * math.sqrt(np.square(found / found.max()).sum() / math.prod(value.shape))
-        if (share := np.mean(found * (1 - limit) <= limit * rms)) > _MOST_UNSEEN:
+        share = _share_below(value.exact("d").reshape(-1), limit / (1 - limit))
+        if share > _MOST_UNSEEN:
             small = f"{100 * share:.0f} % of {value.place} is so small beside the rest that zeros would pass"
             notes.append(f"{small}: check it by parts")
     return notes
+
+
+def _share_below(values: NDArray[Any], part: float) -> float:
+    """The share of the numbers other than 0 that are at most this part of their root mean square."""
+
+    def blocks() -> Iterator[NDArray[Any]]:  # that stay in a cache: a large result takes no second copy
+        for first in range(0, values.size, _BLOCK):
+            found = np.abs(values[first : first + _BLOCK])
+            yield found[np.isfinite(found) & (found > 0)]
+
+    largest = max((float(block.max()) for block in blocks() if block.size), default=1.0)
+    squares = sum(float(np.square(block / largest).sum()) for block in blocks())
+    bound = part * largest * math.sqrt(squares / max(1, values.size))
+    below = sum(int((block <= bound).sum()) for block in blocks())
+    return below / max(1, sum(block.size for block in blocks()))
 
 
 def _deviating(result: Value, reference: Value, rounded: Value | None, allowed: Tolerance, given: float | None) -> str:

@@ -126,6 +126,7 @@ void FixedPointColumns::RunRows(const Int8Weight& weight, Range rows, Y* y) cons
     output.group_pairs = pairs;
     product.x_stride = weight.k;
     product.rows_ahead = rows_at_once;
+    const int64_t in_rest = distance_in_rest();
     const auto run = [&](const std::byte* panels, int64_t columns, int64_t first_group, int64_t distance) {
       if (columns == 0) return;
       product.w = panels + first_group * PanelBytes(1, TileSteps(product.k));
@@ -145,7 +146,7 @@ void FixedPointColumns::RunRows(const Int8Weight& weight, Range rows, Y* y) cons
         product.k = std::min(FixedPoint::kBlock, weight.k - begin);
         const std::byte* const panels = panels_.data()->values + block * groups() * kPanelBytes;
         run(panels, whole_groups() * kPanelRows, 0, kGroup);
-        run(panels, 2 * distance_in_rest(), whole_groups(), distance_in_rest());
+        run(panels, 2 * in_rest, whole_groups(), in_rest);
       }
       for (int64_t at = 0; at < product.m; at += kPanelRows) {
         for (int64_t v = 0; v < vectors_; v += kPanelRows) {
