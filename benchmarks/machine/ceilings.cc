@@ -128,7 +128,7 @@ absl::Status LoopSupports(const Point& at, const Device&) {
 
 const Registration kArithmetic =
     FamilyOf<Arithmetic>("arithmetic", "multiplies and adds in registers: the loops that arithmetic's roofs may be")
-        .Dtypes({"fp32", "bf16", "int8", "fp64"})
+        .Dtypes({"fp32", "bf16", "int8", "fp16", "fp64"})
         .Size("iterations", "of the loop, whose length is that of its pipelines, by all threads", 1_Mi)
         .Threads()
         .Choice(kDataAxis, {"random", "zeros"}, "factors: zeros draw less power", "random")
@@ -158,10 +158,10 @@ const Registration kArithmetic =
             seconds = 0;
           };
         })
-        .Points(Suite::kMachineQuick, {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8", "fp64"}}})
+        .Points(Suite::kMachineQuick, {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8", "fp16", "fp64"}}})
         .Points(Suite::kMachineQuick, {{"impl", {"tile"}}, {"dtype", {"bf16", "int8"}}})
         .Points(Suite::kMachine,
-                {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8", "fp64"}}, {kThreadsAxis, {1}}})
+                {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8", "fp16", "fp64"}}, {kThreadsAxis, {1}}})
         .Points(Suite::kMachine, {{"impl", {"tile"}}, {"dtype", {"bf16", "int8"}}, {kThreadsAxis, {1}}})
         .Points(Suite::kMachine, {{"impl", {"vector"}}, {"dtype", {"fp32", "bf16", "int8"}}, {kDataAxis, {"zeros"}}})
         .Points(Suite::kMachine, {{"impl", {"tile"}}, {"dtype", {"bf16", "int8"}}, {kDataAxis, {"zeros"}}})

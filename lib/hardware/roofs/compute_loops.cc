@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "lib/hardware/roofs/compute_operands.h"
 #include "lib/hardware/roofs/tile_loop.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
 
 #if ROOFBENCH_X86
@@ -68,6 +70,8 @@ ROOFBENCH_DEFINE_LOOP(DoubleFmaAvx2, __attribute__((target("avx2,fma"))), 12, 2,
                       _mm256_fmadd_pd(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DoubleFmaAvx512, __attribute__((target("avx512f"))), 24, 4, __m512d, double, __m512d, Fp64Element,
                       _mm512_fmadd_pd(s, x, y))
+ROOFBENCH_DEFINE_LOOP(HalfFmaAvx512, __attribute__((target("avx512f,avx512fp16"))), 24, 4, __m512h, kernels::Fp16,
+                      __m512h, Fp16Element, _mm512_fmadd_ph(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotBf16Avx512, __attribute__((target("avx512f,avx512bf16"))), 24, 4, __m512, float, __m512bh,
                       Bf16Element, _mm512_dpbf16_ps(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotInt8Avx2, __attribute__((target("avx2,avxvnni"))), 12, 2, __m256i, int32_t, __m256i,
@@ -108,6 +112,7 @@ constexpr kernels::IsaVariant<ComputeLoop> kLoops[] = {
     {kernels::kAvx512, VectorLoop<FmaAvx512>(Dtype::kFp32, "fma avx512", {24, 4, 16, 1})},
     {kernels::kAvx2, VectorLoop<DoubleFmaAvx2>(Dtype::kFp64, "fma avx2", {12, 2, 4, 1})},
     {kernels::kAvx512, VectorLoop<DoubleFmaAvx512>(Dtype::kFp64, "fma avx512", {24, 4, 8, 1})},
+    {kernels::kAvx512Fp16, VectorLoop<HalfFmaAvx512>(Dtype::kFp16, "fma avx512_fp16", {24, 4, 32, 1})},
     {kernels::kAvx512Bf16, VectorLoop<DotBf16Avx512>(Dtype::kBf16, "vdpbf16ps avx512", {24, 4, 16, 2})},
     {kernels::kAvxVnni, VectorLoop<DotInt8Avx2>(Dtype::kInt8, "vpdpbusd avx2", {12, 2, 8, 4})},
     {kernels::kAvx512Vnni, VectorLoop<DotInt8Avx512>(Dtype::kInt8, "vpdpbusd avx512", {16, 4, 16, 4})},
@@ -130,6 +135,16 @@ double Bf16At(std::span<const std::byte> bytes, int index) {
   return std::bit_cast<float>(uint32_t{At<uint16_t>(bytes, index)} << 16);
 }
 
+// The nearest fp16 of a value that fp16 can hold.
+double RoundedToFp16(double value) {
+  constexpr int kMantissaBits = 11;
+  constexpr int kLeastExponent = -13;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent, kLeastExponent) - kMantissaBits);
+  return std::nearbyint(value / unit) * unit;
+}
+
 double Wrapped(double value) { return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value))); }
 
 // The factors and sums of a loop, element by element.
@@ -137,8 +152,9 @@ struct Elements {
   const VectorOperands& operands;
   Dtype dtype;
 
-  bool MultipliesSums() const { return dtype == Dtype::kFp32 || dtype == Dtype::kFp64; }  // s = s * x + y
+  bool MultipliesSums() const { return dtype != Dtype::kBf16 && dtype != Dtype::kInt8; }  // s = s * x + y
   double Real(std::span<const std::byte> bytes, int index) const {
+    if (dtype == Dtype::kFp16) return kernels::ToFloat(At<kernels::Fp16>(bytes, index));
     return dtype == Dtype::kFp64 ? At<double>(bytes, index) : At<float>(bytes, index);
   }
   // The product of two factors; the first byte of a pair is unsigned, the second signed.
@@ -154,6 +170,7 @@ struct Elements {
 Elements ElementsOf(Dtype dtype, Factors factors) {
   if (dtype == Dtype::kInt8) return {OperandsOf<VectorOperands, Int8Element>(factors), dtype};
   if (dtype == Dtype::kBf16) return {OperandsOf<VectorOperands, Bf16Element>(factors), dtype};
+  if (dtype == Dtype::kFp16) return {OperandsOf<VectorOperands, Fp16Element>(factors), dtype};
   if (dtype == Dtype::kFp64) return {OperandsOf<VectorOperands, Fp64Element>(factors), dtype};
   return {OperandsOf<VectorOperands, Fp32Element>(factors), dtype};
 }
@@ -211,6 +228,7 @@ double ComputeLoop::Expected(int64_t iterations, Factors factors) const {
         const int first = ((a + o) % layout.pairs * layout.lanes + of % layout.lanes) * layout.products;
         if (elements.MultipliesSums()) {
           sum = sum * elements.Real(elements.operands.x, first) + elements.Real(elements.operands.y, first);
+          if (dtype == Dtype::kFp16) sum = RoundedToFp16(sum);
         } else {
           for (int p = first; p < first + layout.products; ++p) dot += elements.Product(p);
         }

@@ -11,6 +11,7 @@
 #include <span>
 #include <type_traits>
 
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/split_mix.h"
 
 namespace roofbench::hardware {
@@ -27,6 +28,13 @@ inline float Fp32Element(kernels::SplitMix64& random) { return static_cast<float
 // The upper half of an fp32.
 inline uint16_t Bf16Element(kernels::SplitMix64& random) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(Fp32Element(random)) >> 16);
+}
+
+// The sign and the upper bits of the mantissa of an fp32; the exponent of all is that of 0.5.
+inline kernels::Fp16 Fp16Element(kernels::SplitMix64& random) {
+  const auto bits = std::bit_cast<uint32_t>(Fp32Element(random));
+  constexpr uint32_t kHalf = 0x3800;
+  return {static_cast<uint16_t>((bits >> 16 & 0x8000) | kHalf | (bits >> 13 & 0x3ff))};
 }
 
 inline uint8_t Int8Element(kernels::SplitMix64& random) { return static_cast<uint8_t>(random()); }
@@ -56,7 +64,8 @@ const Operands& OperandsOf(Factors factors) {
     };
     fill(operands.x, kElement);
     fill(operands.y, kElement);
-    if constexpr (std::is_same_v<decltype(kElement(random)), double>) {
+    using Element = decltype(kElement(random));
+    if constexpr (std::is_same_v<Element, double> || std::is_same_v<Element, kernels::Fp16>) {
       fill(operands.sums, kElement);
     } else {
       fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
@@ -73,7 +82,11 @@ double SumOf(std::span<const std::byte> lanes) {
   for (std::size_t at = 0; at < lanes.size(); at += sizeof(Lane)) {
     Lane lane;
     std::memcpy(&lane, &lanes[at], sizeof(lane));
-    sum += lane;
+    if constexpr (std::is_same_v<Lane, kernels::Fp16>) {
+      sum += kernels::ToFloat(lane);
+    } else {
+      sum += lane;
+    }
   }
   return sum;
 }

@@ -37,6 +37,7 @@ enum IsaFeature : uint32_t {
   kAmxBf16 = 32,      // tiles and their bf16 products, which the system lets this process use
   kAmxInt8 = 64,      // tiles and their 8-bit products, likewise
   kFewStreams = 128,  // reads rows faster in two streams a thread without prefetches than in eight with them
+  kAvx512Fp16 = 256,  // arithmetic of 512 bits in fp16, with kAvx512
 };
 
 // Whether this processor has all of `features`, and LimitIsa does not forbid any.

@@ -24,8 +24,11 @@ TEST(ComputeLoops, ComputeAndCountTheSame) {
   for (const ComputeLoop& loop : ComputeLoops()) {
     if (loop.HasTiles()) continue;  // TileLoops has these
     for (const int64_t iterations : {0, 1, 2, 5, 100}) {
-      // fp32 keeps 24 bits; a sum of up to 400 values of about 10, and of 100 steps each for bf16, loses a few of them.
-      const double of_each = loop.dtype == Dtype::kInt8 ? 0 : loop.dtype == Dtype::kFp64 ? 1e-14 : 1e-5;
+      // Expected rounds to fp16 after each step. fp32 keeps 24 bits; a sum of up to 400 values of about 10, and of 100
+      // steps each for bf16, loses a few of them.
+      const double of_each = loop.dtype == Dtype::kInt8 || loop.dtype == Dtype::kFp16 ? 0
+                             : loop.dtype == Dtype::kFp64                             ? 1e-14
+                                                                                      : 1e-5;
       const double tolerance = of_each * loop.layout.sums * loop.layout.lanes * 10;
       EXPECT_NEAR(loop.run(iterations), loop.Expected(iterations, Factors::kRandom), tolerance)
           << loop.name << ", " << iterations << " iterations";

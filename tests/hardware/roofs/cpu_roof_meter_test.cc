@@ -76,15 +76,15 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
 // The meter has no loop of its own for fp16, so the added probes are the only ones. First use calibrates them.
 TEST(CpuRoofMeter, AddedProbesReachARoofThatHasNoLoop) {
   CpuRoofMeter meter(Facts(), 2);
-  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 0);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp8, kShort), 0);
   std::vector<double> seconds;
-  meter.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 100.0; });
-  meter.AddComputeProbe(Dtype::kFp16, "fast", [&](double wanted) {
+  meter.AddComputeProbe(Dtype::kFp8, "slow", [](double) { return 100.0; });
+  meter.AddComputeProbe(Dtype::kFp8, "fast", [&](double wanted) {
     seconds.push_back(wanted);
     return 200.0;
   });
-  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, 0.5), 200);
-  EXPECT_EQ(Flops(meter, Dtype::kFp16), 200);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp8, 0.5), 200);
+  EXPECT_EQ(Flops(meter, Dtype::kFp8), 200);
   ASSERT_GT(seconds.size(), 1);
   EXPECT_EQ(seconds.back(), 0.5);
   seconds.pop_back();
@@ -95,50 +95,50 @@ TEST(CpuRoofMeter, AddedProbesReachARoofThatHasNoLoop) {
 
 TEST(CpuRoofMeter, MeasuresOnlyTheNeededRoofs) {
   CpuRoofMeter meter(Facts(), 1);
-  meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) { return 300.0; });
+  meter.AddComputeProbe(Dtype::kFp8, "gemm", [](double) { return 300.0; });
   workload::Cost cost = {.operations = {{.bytes_read = 100, .bytes_written = 1}}};
-  cost.operations.front().flops[workload::Index(Dtype::kFp16)] = 1;
+  cost.operations.front().flops[workload::Index(Dtype::kFp8)] = 1;
   meter.Calibrate(NeedsOf(cost), kShort);
   std::set<std::string> roofs;
   for (const RoofReading& reading : meter.readings()) roofs.insert(reading.roof);
-  EXPECT_THAT(roofs, testing::ElementsAre("copy", "fp16", "read"));
+  EXPECT_THAT(roofs, testing::ElementsAre("copy", "fp8", "read"));
   EXPECT_EQ(meter.peaks().write, 0);
 }
 
 TEST(CpuRoofMeter, RestoredRoofsAreNotMeasuredAgain) {
   CpuRoofMeter first(Facts(), 1);
-  first.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 100.0; });
-  first.AddComputeProbe(Dtype::kFp16, "fast", [](double) { return 200.0; });
-  first.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  first.AddComputeProbe(Dtype::kFp8, "slow", [](double) { return 100.0; });
+  first.AddComputeProbe(Dtype::kFp8, "fast", [](double) { return 200.0; });
+  first.Calibrate(StreamsAnd({Dtype::kFp8}), kShort);
 
   CpuRoofMeter second(Facts(), 1);
   int calls = 0;
-  second.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 1000.0; });
-  second.AddComputeProbe(Dtype::kFp16, "fast", [&](double) {
+  second.AddComputeProbe(Dtype::kFp8, "slow", [](double) { return 1000.0; });
+  second.AddComputeProbe(Dtype::kFp8, "fast", [&](double) {
     ++calls;
     return 190.0;
   });
   std::vector<RoofReading> readings = first.readings();
   for (RoofReading& reading : readings) {
-    if (reading.roof != "fp16") reading.range = {.slow = 1, .fast = 1e18};  // whatever the memory does meanwhile
+    if (reading.roof != "fp8") reading.range = {.slow = 1, .fast = 1e18};  // whatever the memory does meanwhile
   }
   second.Restore(readings);
   EXPECT_EQ(calls, 0);
-  second.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  second.Calibrate(StreamsAnd({Dtype::kFp8}), kShort);
   EXPECT_EQ(calls, 0);
-  EXPECT_EQ(Flops(second, Dtype::kFp16), 200);
+  EXPECT_EQ(Flops(second, Dtype::kFp8), 200);
   EXPECT_EQ(second.peaks().read, first.peaks().read);
   EXPECT_EQ(second.memory_speed().slow, 1);
   for (const StreamKind kind : kStreamKinds) EXPECT_EQ(second.BestStream(kind).name, first.BestStream(kind).name);
-  EXPECT_EQ(second.MeasureCompute(Dtype::kFp16, kShort), 190) << "by the variant that was best";
+  EXPECT_EQ(second.MeasureCompute(Dtype::kFp8, kShort), 190) << "by the variant that was best";
   EXPECT_EQ(second.readings().size(), first.readings().size());
 }
 
 // Arithmetic does not change its speed as shared memory does, and is not probed.
 TEST(CpuRoofMeter, ARestoredStreamThatHasChangedIsMeasuredAgain) {
   CpuRoofMeter first(Facts(), 1);
-  first.AddComputeProbe(Dtype::kFp16, "gemm", [](double) { return 200.0; });
-  first.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  first.AddComputeProbe(Dtype::kFp8, "gemm", [](double) { return 200.0; });
+  first.Calibrate(StreamsAnd({Dtype::kFp8}), kShort);
   // Ranges that the memory is above, in and below, whatever other programs leave of it.
   for (const auto& [factor, range] :
        {std::pair{0.01, RateRange{.slow = 1, .fast = 2}}, {1, {.slow = 1, .fast = 1e18}}, {100, {1e17, 1e18}}}) {
@@ -148,29 +148,29 @@ TEST(CpuRoofMeter, ARestoredStreamThatHasChangedIsMeasuredAgain) {
       reading.range = range;
     }
     CpuRoofMeter meter(Facts(), 1);
-    meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) { return 1.0; });
+    meter.AddComputeProbe(Dtype::kFp8, "gemm", [](double) { return 1.0; });
     meter.Restore(readings);
     RoofNeeds needs;
     needs.streams.set(Index(StreamKind::kRead));
-    needs.dtypes.set(Index(Dtype::kFp16));
+    needs.dtypes.set(Index(Dtype::kFp8));
     meter.Calibrate(needs, kShort);
     const double kept = factor * first.peaks().read;
     EXPECT_EQ(meter.peaks().read == kept, factor == 1);
     EXPECT_EQ(meter.peaks().copy, factor * first.peaks().copy) << "not needed";
-    EXPECT_EQ(Flops(meter, Dtype::kFp16), factor * 200);
+    EXPECT_EQ(Flops(meter, Dtype::kFp8), factor * 200);
     EXPECT_EQ(meter.readings().size(), readings.size()) << "none is listed twice";
   }
 }
 
 TEST(CpuRoofMeter, ARoofWhoseBestVariantIsMissingIsMeasured) {
   CpuRoofMeter meter(Facts(), 1);
-  meter.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 100.0; });
-  meter.Restore({{.roof = "fp16", .variant = "fast", .rate = 200, .best = true},
-                 {.roof = "fp16", .variant = "slow", .rate = 90},
+  meter.AddComputeProbe(Dtype::kFp8, "slow", [](double) { return 100.0; });
+  meter.Restore({{.roof = "fp8", .variant = "fast", .rate = 200, .best = true},
+                 {.roof = "fp8", .variant = "slow", .rate = 90},
                  {.roof = "nonsense", .variant = "fast", .rate = 1, .best = true}});
-  EXPECT_EQ(Flops(meter, Dtype::kFp16), 0);
+  EXPECT_EQ(Flops(meter, Dtype::kFp8), 0);
   EXPECT_THAT(meter.readings(), testing::IsEmpty());
-  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 100);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp8, kShort), 100);
   ASSERT_EQ(meter.readings().size(), 1) << "without the one of the earlier process";
   EXPECT_EQ(meter.readings()[0].rate, 100);
 }
@@ -199,8 +199,8 @@ TEST(CpuRoofMeter, MeasuresMixesWithOrWithoutCalibration) {
 
 TEST(CpuRoofMeter, ExceptionOfAProbePassesThrough) {
   CpuRoofMeter meter(Facts(), 1);
-  meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) -> double { throw std::runtime_error("no kernel"); });
-  EXPECT_THROW(meter.Calibrate(StreamsAnd({Dtype::kFp16}), kShort), std::runtime_error);
+  meter.AddComputeProbe(Dtype::kFp8, "gemm", [](double) -> double { throw std::runtime_error("no kernel"); });
+  EXPECT_THROW(meter.Calibrate(StreamsAnd({Dtype::kFp8}), kShort), std::runtime_error);
 }
 
 }  // namespace
