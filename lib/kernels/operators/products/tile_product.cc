@@ -301,13 +301,16 @@ void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::by
                            const ParallelFor& parallel) {
   const int64_t steps = CeilDiv(rows, kPanelRows);
   const int64_t across = CeilDiv(columns, kPanelRows);
-  // All panels of a step one after the other, which read each row in one piece.
-  parallel(steps * across, [&](Range range) {
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      const int64_t row = i / across * kPanelRows;
-      const int64_t column = i % across * kPanelRows;
-      InterleaveRows(w + row * columns + column, columns, rows - row, columns - column,
-                     panels + (i % across * steps + i / across) * kPanelStepBytes);
+  // Each thread packs the columns that it is likely to multiply; its panels of a step one after the other, which read
+  // each row in one piece.
+  parallel(across, [&](Range range) {
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t row = step * kPanelRows;
+      for (int64_t panel = range.begin; panel < range.end; ++panel) {
+        const int64_t column = panel * kPanelRows;
+        InterleaveRows(w + row * columns + column, columns, rows - row, columns - column,
+                       panels + (panel * steps + step) * kPanelStepBytes);
+      }
     }
   });
 }

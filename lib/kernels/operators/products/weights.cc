@@ -135,38 +135,58 @@ void UnpackColumns(const Int4Weight& weight, int64_t tile, Range columns, T* to,
 namespace avx512 {
 namespace {
 
-// A lane is a row. Two adjacent columns are a 32-bit lane, so that 32 columns of 16 rows are transposed in registers
-// and stored as whole lines.
+// The values of a row's 16 codes are a table, twice, so that the bit above a code makes no difference: 32 codes of a
+// row become as many values at once.
+ROOFBENCH_TARGET_AVX512_BF16 inline __m512i ValuesOf(float scale, float zero) {
+  const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m256bh values = _mm512_cvtneps_pbh(_mm512_fmadd_ps(codes, _mm512_set1_ps(scale), _mm512_set1_ps(zero)));
+  return _mm512_broadcast_i64x4(reinterpret_cast<__m256i>(values));
+}
+
 ROOFBENCH_TARGET_AVX512_BF16 void UnpackColumns(const Int4Weight& weight, int64_t tile, Range columns, Bf16* to,
                                                 int64_t row_stride, int64_t block_stride) {
-  constexpr int64_t kWords = 4;  // eight columns each: those of a line
-  const __m512i low = _mm512_set1_epi32(15);
+  constexpr int64_t kRows = kInt4TileRows;
+  // Byte i of the four words of a row: of word i / 4, which holds columns 0 … 3 of 8 in the lower halves of its bytes
+  // and 4 … 7 in the upper ones.
+  const __m512i word_bytes = _mm512_broadcast_i32x4(_mm_setr_epi16(0, 1, 2, 3, 0, 1, 2, 3));
+  const __m512i of_lane = _mm512_setr_epi64(0, 0, 0x4000400040004, 0x4000400040004, 0x8000800080008, 0x8000800080008,
+                                            0xc000c000c000c, 0xc000c000c000c);
+  const __m512i no_upper = _mm512_set1_epi16(static_cast<int16_t>(0x8000));  // zeros in the upper bytes
+  const __m512i bytes = _mm512_or_si512(_mm512_add_epi16(word_bytes, of_lane), no_upper);
+  const __m512i halves = _mm512_broadcast_i32x4(_mm_setr_epi16(0, 0, 0, 0, 4, 4, 4, 4));
   const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group) +
                           columns.begin / weight.group * Int4GroupBytes(weight.group);
   for (int64_t g = 0; g < columns.size(); g += weight.group) {
     const Int4Scales of_group = ScalesOf(_mm512_loadu_si512(from));
-    from += kLineBytes;
-    for (int64_t block = g; block < g + weight.group; block += kBlockColumns) {
-      __m512i v[kInt4TileRows];
-#pragma GCC unroll 4
-      for (int64_t word = 0; word < kWords; ++word, from += kLineBytes) {
-        FetchStream(from);
-        const __m512i words = _mm512_loadu_si512(from);
-        // Bytes hold columns 0 … 3 in their lower and 4 … 7 in their upper halves.
-#pragma GCC unroll 4
-        for (int pair = 0; pair < 4; ++pair) {
-          const auto shift = static_cast<unsigned>(16 * (pair % 2) + 4 * (pair / 2));
-          const __m512i one = _mm512_and_si512(_mm512_srli_epi32(words, shift), low);
-          const __m512i next = _mm512_and_si512(_mm512_srli_epi32(words, shift + 8), low);
-          v[4 * word + pair] =
-              PackSplit(Floats<Bf16>{{_mm512_fmadd_ps(_mm512_cvtepi32_ps(one), of_group.scale, of_group.zero),
-                                      _mm512_fmadd_ps(_mm512_cvtepi32_ps(next), of_group.scale, of_group.zero)}});
-        }
-      }
-      Transpose(v);
+    alignas(kLineBytes) float scales[kRows];
+    alignas(kLineBytes) float zeros[kRows];
+    _mm512_store_ps(scales, of_group.scale);
+    _mm512_store_ps(zeros, of_group.zero);
+    alignas(kLineBytes) __m512i values[kRows];
 #pragma GCC unroll 16
-      for (int64_t r = 0; r < kInt4TileRows; ++r) {
-        _mm512_storeu_si512(to + r * row_stride + block / kBlockColumns * block_stride, v[r]);
+    for (int64_t r = 0; r < kRows; ++r) values[r] = ValuesOf(scales[r], zeros[r]);
+    from += kLineBytes;
+    for (int64_t block = g; block < g + weight.group; block += kBlockColumns, from += 4 * kLineBytes) {
+      for (int64_t word = 0; word < 4; ++word) FetchStream(from + word * kLineBytes);
+      const __m512i w0 = _mm512_loadu_si512(from);
+      const __m512i w1 = _mm512_loadu_si512(from + kLineBytes);
+      const __m512i w2 = _mm512_loadu_si512(from + 2 * kLineBytes);
+      const __m512i w3 = _mm512_loadu_si512(from + 3 * kLineBytes);
+      const __m512i low01 = _mm512_unpacklo_epi32(w0, w1);
+      const __m512i low23 = _mm512_unpacklo_epi32(w2, w3);
+      const __m512i high01 = _mm512_unpackhi_epi32(w0, w1);
+      const __m512i high23 = _mm512_unpackhi_epi32(w2, w3);
+      // Of row 4 · lane + i.
+      alignas(kLineBytes)
+          __m512i words[4] = {_mm512_unpacklo_epi64(low01, low23), _mm512_unpackhi_epi64(low01, low23),
+                              _mm512_unpacklo_epi64(high01, high23), _mm512_unpackhi_epi64(high01, high23)};
+      const auto* const of_rows = reinterpret_cast<const __m128i*>(words);
+#pragma GCC unroll 16
+      for (int64_t r = 0; r < kRows; ++r) {
+        const __m512i row = _mm512_broadcast_i32x4(_mm_load_si128(of_rows + r % 4 * 4 + r / 4));
+        const __m512i codes = _mm512_srlv_epi16(_mm512_shuffle_epi8(row, bytes), halves);
+        _mm512_storeu_si512(to + r * row_stride + block / kBlockColumns * block_stride,
+                            _mm512_permutexvar_epi16(codes, values[r]));
       }
     }
   }
