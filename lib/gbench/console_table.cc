@@ -84,6 +84,10 @@ std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
     if (!notes.empty() && !outcome.noise.empty() && notes.front() == "noisy")
       notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
   }
+  if (CounterOf(run, "new_values") > 0) notes.emplace_back("new values for each step");
+  if (const double share = CounterOf(run, "unseen"); share > 0) {
+    notes.push_back(absl::StrCat("zeros would pass for ", HumanShare(share), " of the result"));
+  }
   if (const double kernels = CounterOf(run, "kernel_ms"); kernels > 0) {
     notes.push_back(absl::StrCat("kernels ", HumanTime(kernels / 1e3)));
   }

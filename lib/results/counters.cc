@@ -406,6 +406,13 @@ constexpr CounterSpec kTable[] = {
     {"repeated_chunks", "count", kNeither, 0, kMeasured,
      "chunks of samples that were taken again, since the GPU's clock had fallen below three quarters of its usual rate",
      "the case does not run on one GPU"},
+    {"new_values", "0 or 1", kNeither, 0, kExact,
+     "1: each step found new values, since steps were faster with those of the step before: something is kept, or the "
+     "processor learns which branches they take",
+     "it makes no difference"},
+    {"unseen", "fraction", kNeither, 0, kExact,
+     "share of the numbers of a result, other than 0, that are so small beside the rest that zeros would pass its check",
+     "at most half of the numbers are, or the results were not checked"},
     {"latency_ns", "ns", kLower, 0.02, kMeasured,
      "time of one of the loads, calls, barriers or pages that the step takes one after another",
      "the case does not count them",

@@ -133,7 +133,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
       absl::Status status = built.read.CheckUnchanged();
       if (status.ok()) {
         const double begin = hardware::WallSeconds();
-        status = CheckCase(one);
+        status = CheckCase(one, {}, &built.unseen);
         built.check_seconds = hardware::WallSeconds() - begin;
       }
       if (one.changing) {

@@ -30,6 +30,7 @@ struct BuiltCase {
   OperandSample read;
   OperandSample changing;
   double check_seconds = 0;      // that the check of the first took; 0: not checked
+  double unseen = 0;             // by that check: see CheckCase
   double peak_memory_bytes = 0;  // of one step, including state that persists across steps; 0: not known
 
   const Case& first() const { return copies.front(); }

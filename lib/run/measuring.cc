@@ -298,6 +298,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     if (checks->status().ok() && !checks->depends_on_values().empty()) {
       std::cerr << ProgramName() << ": " << outcome.name << ": " << checks->depends_on_values()
                 << ": measured anew, with new values for each\n";
+      outcome.figures.emplace_back("new_values", 1);
       sampling.before_step = [&checks, evict = sampling.before_step] {
         checks->Renew();
         if (evict) evict();

@@ -120,6 +120,8 @@ absl::Status Session::MeasureWith(RankTeam* team, const PlannedCase& planned, Ou
   outcome.parameters = first.parameters;
 
   const CacheState cache = planned.point.IsCold() ? CacheState::kCold : CacheState::kWarm;
+  constexpr double kMostUnseen = 0.5;
+  if (built->unseen > kMostUnseen) outcome.figures.emplace_back("unseen", built->unseen);
   if (sampling_) sampling_();
   const absl::Status sampled = SampleCase(*built, cache, options_, device_, interrupted_, outcome, team);
   if (team != nullptr && options_.check) {

@@ -146,7 +146,7 @@ int64_t Rows(const at::Tensor& tensor) { return tensor.dim() > 0 ? tensor.numel(
 // precision.
 template <typename OfResult, typename OfReference>
 absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfReference of_reference,
-                           const Tolerance& tolerance, const std::string& what) {
+                           const Tolerance& tolerance, const std::string& what, double* unseen) {
   const int64_t length = RowLength(result);
   const int64_t rows = result.numel() / length;
   const auto each_block = [&](const auto& visit) {
@@ -164,6 +164,7 @@ absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfRefer
   };
   workload::Match match(RelativeTolerance(allowed), allowed.absolute);
   add_to(match);
+  if (unseen != nullptr) *unseen = std::max(*unseen, match.UnseenShare());
   if (match.IsSure()) return absl::OkStatus();
   double squares = 0;
   each_block([&](const RowRange& block) { squares += workload::FiniteSquares(Values(on_host(of_reference(block)))); });
@@ -179,7 +180,7 @@ absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfRefer
 at::Tensor ExactRowSums(const at::Tensor& x) { return SumsAndNorms(x).first; }
 
 absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,
-                            const std::string& what) {
+                            const std::string& what, double* unseen) {
   if (result.sizes() != reference.sizes()) {
     return absl::DataLossError(
         absl::StrCat("wrong ", what, ": shape ", Shape(result), " where the reference has ", Shape(reference)));
@@ -194,7 +195,7 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
   const auto rows_of = [](const at::Tensor& flat) { return [&flat](const RowRange& rows) { return rows.Of(flat); }; };
   const at::Tensor actual = result.detach().reshape({-1});
   const at::Tensor expected = reference.detach().reshape({-1});
-  return CompareBlocks(actual, rows_of(actual), rows_of(expected), tolerance, what);
+  return CompareBlocks(actual, rows_of(actual), rows_of(expected), tolerance, what, unseen);
 }
 
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
@@ -242,17 +243,17 @@ Tolerance WithRoomFor(const at::Tensor& rounded, const at::Tensor& reference, To
 
 // Compares with a tolerance that includes the reference's own rounding.
 absl::Status CompareRounded(const Case& built, std::size_t index, const at::Tensor& result, const at::Tensor& reference,
-                            const std::string& what) {
+                            const std::string& what, double* unseen) {
   const Tolerance& tolerance = built.ToleranceOf(index);
-  absl::Status status = CompareTensors(result, reference, tolerance, what);
+  absl::Status status = CompareTensors(result, reference, tolerance, what, unseen);
   if (status.ok() || !built.rounded) return status;
   return CompareTensors(result, reference, WithRoomFor(built.rounded().at(index), reference, tolerance), what);
 }
 
-absl::Status CompareRows(const Case& built, const at::Tensor& result, const std::string& what) {
+absl::Status CompareRows(const Case& built, const at::Tensor& result, const std::string& what, double* unseen) {
   return CompareBlocks(
       result, [&](const RowRange& rows) { return rows.Of(result.detach()); }, built.reference_rows,
-      built.ToleranceOf(0), what);
+      built.ToleranceOf(0), what, unseen);
 }
 
 std::string BytesAt(const at::Tensor& tensor, const std::vector<int64_t>& places) {
@@ -429,7 +430,7 @@ absl::Status SomeRows::Check() const {
 namespace {
 
 // Of the results, without the sums of the whole.
-absl::Status CheckResults(const Case& built, const Tamper& tamper) {
+absl::Status CheckResults(const Case& built, const Tamper& tamper, double* unseen) {
   if (built.whole) {  // before a sample of it is read
     if (absl::Status status = CheckReadable(built.whole()); !status.ok()) return status;
   }
@@ -442,8 +443,8 @@ absl::Status CheckResults(const Case& built, const Tamper& tamper) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (tamper.result) tamper.result(results[i]);
     const std::string what = results.size() == 1 ? "result" : absl::StrCat("result ", i);
-    absl::Status status = built.reference_rows ? CompareRows(built, results[i], what)
-                                               : CompareRounded(built, i, results[i], references[i], what);
+    absl::Status status = built.reference_rows ? CompareRows(built, results[i], what, unseen)
+                                               : CompareRounded(built, i, results[i], references[i], what, unseen);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -461,14 +462,14 @@ absl::Status CheckPart(const Case& built, std::mt19937_64& random) {
   if (absl::Status status = CheckOperands(built); !status.ok()) return status;
   constexpr int kLooks = 8;
   absl::Status status;
-  if (!built.reference_rows) status = CheckResults(built, {});
+  if (!built.reference_rows) status = CheckResults(built, {}, nullptr);
   for (int look = 0; look < kLooks && status.ok(); ++look) status = SomeRows(built, random).Check();
   return status;
 }
 
-absl::Status CheckCase(const Case& built, const Tamper& tamper) {
+absl::Status CheckCase(const Case& built, const Tamper& tamper, double* unseen) {
   if (absl::Status status = CheckOperands(built); !status.ok()) return status;
-  if (absl::Status status = CheckResults(built, tamper); !status.ok() || !built.whole) return status;
+  if (absl::Status status = CheckResults(built, tamper, unseen); !status.ok() || !built.whole) return status;
   std::vector<at::Tensor> whole = built.whole();
   std::vector<at::Tensor> sums = built.row_sums ? built.row_sums() : std::vector<at::Tensor>();
   sums.resize(whole.size());

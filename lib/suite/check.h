@@ -17,9 +17,10 @@
 namespace roofbench {
 
 // Returns DataLoss with the worst element's index and values if `result` deviates from `reference`, differs in shape,
-// or has a NaN or an infinity where the reference does not. `what` names the result in the message.
+// or has a NaN or an infinity where the reference does not. `what` names the result in the message. Raises `unseen` to
+// Match::UnseenShare.
 absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,
-                            const std::string& what);
+                            const std::string& what, double* unseen = nullptr);
 
 // Returns DataLoss if a row of `whole` has a NaN or an infinity, or, if `sums` is defined, differs from its sum by more
 // than tolerance · (|sum| + Euclidean norm of the row): errors of a row's elements add up like a random walk.
@@ -37,7 +38,8 @@ struct Tamper {
 };
 
 // Compares each result of the case with its reference, then the whole result with its sums. Call it after one step.
-absl::Status CheckCase(const Case& built, const Tamper& tamper = {});
+// `unseen`: becomes the largest Match::UnseenShare of the results.
+absl::Status CheckCase(const Case& built, const Tamper& tamper = {}, double* unseen = nullptr);
 
 // Whether the tensor lies, in part or whole, in the memory of one of the others.
 bool SharesMemory(const at::Tensor& tensor, const std::vector<at::Tensor>& others);

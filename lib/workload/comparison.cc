@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -29,6 +30,10 @@ double AllowedRms(double relative, double rms, double absolute) {
   return relative / 2 * rms + 1.1 / std::sqrt(3.0) * absolute;
 }
 
+// Of a double.
+constexpr int kMantissaBits = 52;
+constexpr uint64_t kInfiniteExponent = 2047;
+
 // Squares of larger numbers overflow in sums: such a reference and its error count as parts of this.
 constexpr double kLargest = 1e140;
 double ToSquare(double expected) { return std::abs(expected) > kLargest ? kLargest / std::abs(expected) : 1; }
@@ -54,7 +59,23 @@ void Match::Add(std::span<const double> actual, std::span<const double> expected
   squares_ = std::accumulate(squares.begin(), squares.end(), squares_);
   error_squares_ = std::accumulate(error_squares.begin(), error_squares.end(), error_squares_);
   for (const double beyond : excess) excess_ = std::max(excess_, beyond);
+  constexpr int64_t kEvery = 61;
+  const int64_t first = elements_ % kEvery == 0 ? 0 : kEvery - elements_ % kEvery;
+  for (auto i = static_cast<std::size_t>(first); i < expected.size(); i += kEvery) {
+    ++exponents_[std::bit_cast<uint64_t>(expected[i]) >> kMantissaBits & kInfiniteExponent];
+  }
   elements_ += static_cast<int64_t>(expected.size());
+}
+
+double Match::UnseenShare() const {
+  const double largest = relative_ < 1 ? relative_ / (1 - relative_) * Rms(squares_, elements_) : 0;
+  int64_t all = 0;
+  int64_t unseen = 0;
+  for (uint64_t exponent = 1; exponent < kInfiniteExponent; ++exponent) {  // 0 is that of 0
+    all += exponents_[exponent];
+    if (std::bit_cast<double>((exponent + 1) << kMantissaBits) <= largest) unseen += exponents_[exponent];
+  }
+  return all > 0 ? static_cast<double>(unseen) / static_cast<double>(all) : 0;
 }
 
 bool Match::IsSure() const {

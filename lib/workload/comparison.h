@@ -2,6 +2,7 @@
 // Compares a result with its reference, both in double precision, one block after another.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,14 +23,18 @@ class Match {
   void Add(std::span<const double> actual, std::span<const double> expected);
   // Whether Comparison would find nothing in the elements so far; false as well where one of them is not finite.
   bool IsSure() const;
+  // The share of the numbers other than 0 that are so small beside the rest that 0 would match: of every 61st, and to
+  // within a factor of two of the largest such number.
+  double UnseenShare() const;
 
  private:
   const double relative_;
   const double absolute_;
   int64_t elements_ = 0;
-  double squares_ = 0;        // of the reference
-  double error_squares_ = 0;  // of the errors
-  double excess_ = 0;         // largest error beyond `relative` times its own reference
+  double squares_ = 0;                        // of the reference
+  double error_squares_ = 0;                  // of the errors
+  double excess_ = 0;                         // largest error beyond `relative` times its own reference
+  std::array<int32_t, 2048> exponents_ = {};  // of some finite elements of the reference: how many have each
 };
 
 class Comparison {

@@ -160,6 +160,32 @@ TEST_F(SessionTest, APhaseAboveItsRoofHasNoShare) {
   EXPECT_EQ(Counter(outcome, "sum_roof"), -1);
 }
 
+TEST_F(SessionTest, NumbersThatNoCheckSeesAreNamed) {
+  const auto share = [&](int64_t small, double value) {
+    const at::Tensor expected = at::ones({1000});
+    expected.narrow(0, 0, small).fill_(value);
+    const at::Tensor result = expected.clone();
+    result[999] += 3e-7;  // not the same to the bit
+    const Family family = PlainFamily("rounded", "a result of small numbers")
+                              .Axis({.name = "impl", .choices = {"good"}, .default_value = "good"})
+                              .Axis({.name = "n"})
+                              .Grid(Suite::kQuick, {{"n", {"64"}}})
+                              .Cost([](const Point& /*at*/) { return workload::Cost(); })
+                              .Build([&](const Point& /*at*/, Inputs& /*in*/) -> absl::StatusOr<Case> {
+                                return Case{.step = [&](timing::PhaseMarker&) { device_.fake_clock.Advance(1e-6); },
+                                            .result = [=] { return std::vector{result}; },
+                                            .reference = [=] { return std::vector{expected}; }};
+                              });
+    const Outcome outcome = Run(At(family));
+    EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+    return Counter(outcome, "unseen");
+  };
+  EXPECT_NEAR(share(950, 1e-9), 0.95, 0.1);
+  EXPECT_EQ(share(400, 1e-9), -1);
+  EXPECT_EQ(share(950, 0), -1) << "zeros are right";
+  EXPECT_EQ(share(950, 0.1), -1);
+}
+
 TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
   const Outcome outcome = RunFor(0.4e-6);
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);

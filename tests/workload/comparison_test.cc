@@ -45,6 +45,24 @@ TEST(Comparison, FindsAWrongElementAnywhere) {
   }
 }
 
+TEST(Match, KnowsTheShareThatZerosWouldPassFor) {
+  const auto share = [](double relative, double small, std::size_t block) {
+    std::vector<double> expected(61 * 100, 1);
+    for (std::size_t i = 0; i < expected.size() * 3 / 4; ++i) expected[i] = i % 2 == 0 ? small : -small;
+    Match match(relative);
+    for (std::size_t i = 0; i < expected.size(); i += block) {
+      const auto some = std::span(expected).subspan(i, std::min(block, expected.size() - i));
+      match.Add(some, some);
+    }
+    return match.UnseenShare();
+  };
+  for (const std::size_t block : {1, 60, 61, 1000, 10000}) EXPECT_EQ(share(0.1, 0.01, block), 0.75) << block;
+  EXPECT_EQ(share(0.1, 0.1, 61), 0) << "the root mean square is a half";
+  EXPECT_EQ(share(0.1, 0, 61), 0) << "zeros are right";
+  EXPECT_EQ(share(1, 0.01, 61), 0) << "says nothing of any number";
+  EXPECT_EQ(Match(0.1).UnseenShare(), 0);
+}
+
 TEST(Comparison, AllowsAShareOfTheElementAndOfTheRootMeanSquare) {
   // The root mean square of the reference is 1, so that an element of 1 may err by 0.2.
   EXPECT_EQ(MismatchOf({1, -1.19, 1}, {1, -1, 1}), "");
