@@ -32,8 +32,10 @@ struct Int4Block {
   int64_t stride = 0;
   const float* x_sums = nullptr;  // [m, k / group]
   const float* x_max = nullptr;   // [m]
-  const int32_t* sums = nullptr;  // [k / group, sum_rows, kInt8PanelRows]: of each group, if they were computed before
+  Range groups = {};              // whose sums were computed before
+  const int32_t* sums = nullptr;  // [groups, sum_rows, kInt8PanelRows]
   int64_t sum_rows = 0;           // m or more
+  float* totals = nullptr;  // [m, kInt8PanelRows] of the groups before; on return with these, unless they are the last
   int64_t m = 0;
   Y* y = nullptr;
   int64_t y_stride = 0;
@@ -47,7 +49,7 @@ struct Int4Variant {
   // Unpacks one tile into its half of a panel and of the panel's scales, for registers that sum many rows of x.
   void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, int64_t panel_group, uint8_t* panel,
                  float* scales) = nullptr;
-  void (*summed_rows)(const Int4Block<Y>& block) = nullptr;  // of a panel, from block.sums
+  void (*summed_rows)(const Int4Block<Y>& block) = nullptr;  // of a panel, from block.sums; y after the last groups
 };
 
 constexpr int64_t kTogether = 4;  // adjacent columns of a row
@@ -66,6 +68,7 @@ struct Scratch {
   std::vector<Line<uint8_t>> panel;
   std::vector<Line<float>> scales;
   std::vector<Line<int32_t>> sums;
+  std::vector<Line<float>> totals;
 };
 
 thread_local Scratch t_scratch;
@@ -218,13 +221,21 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
 // Scales the sums of rows of x with the groups of a panel.
 template <int kOfX, typename Y>
 ROOFBENCH_TARGET_AVX512_VNNI void ScaledRows(const Int4Block<Y>& block, int64_t x_row) {
-  const float* scales = block.scales;
+  const float* scales = block.scales + block.groups.begin * 2 * kInt8PanelRows;
   const int64_t groups = block.k / block.group;
   const float* const x_sums = block.x_sums + x_row * groups;
+  float* const kept = block.totals + x_row * kInt8PanelRows;
   __m512 totals[kOfX][2];
   Clear(totals);
-  for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt8PanelRows) {
-    const int32_t* const sums = block.sums + (g * block.sum_rows + x_row) * kInt8PanelRows;
+  if (block.groups.begin > 0) {
+#pragma GCC unroll 6
+    for (int c = 0; c < kOfX; ++c) {
+      totals[c][0] = _mm512_load_ps(kept + c * kInt8PanelRows);
+      totals[c][1] = _mm512_load_ps(kept + c * kInt8PanelRows + kFloats);
+    }
+  }
+  for (int64_t g = block.groups.begin; g < block.groups.end; ++g, scales += 2 * kInt8PanelRows) {
+    const int32_t* const sums = block.sums + ((g - block.groups.begin) * block.sum_rows + x_row) * kInt8PanelRows;
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const __m512 scale = _mm512_load_ps(scales + half * kFloats);
@@ -236,6 +247,14 @@ ROOFBENCH_TARGET_AVX512_VNNI void ScaledRows(const Int4Block<Y>& block, int64_t 
         totals[c][half] = _mm512_fmadd_ps(_mm512_set1_ps(x_sums[c * groups + g]), zero, totals[c][half]);
       }
     }
+  }
+  if (block.groups.end < groups) {
+#pragma GCC unroll 6
+    for (int c = 0; c < kOfX; ++c) {
+      _mm512_store_ps(kept + c * kInt8PanelRows, totals[c][0]);
+      _mm512_store_ps(kept + c * kInt8PanelRows + kFloats, totals[c][1]);
+    }
+    return;
   }
 #pragma GCC unroll 6
   for (int c = 0; c < kOfX; ++c) {
@@ -283,7 +302,7 @@ constexpr IsaVariant<Int4Variant<Y>> kVariants[] = {
 template <typename Y>
 void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, SumInt4Groups sum) {
   const int64_t groups = block.k / block.group;
-  int32_t* const sums = t_scratch.sums.empty() ? nullptr : t_scratch.sums.data()->values;
+  int32_t* const sums = t_scratch.sums.data()->values;
   Int4Block<Y> part = block;
   for (int64_t row = 0; row < block.m; row += part.m) {
     part.m = block.m - row;
@@ -297,6 +316,8 @@ void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, Sum
     }
     part.sum_rows = part.m < kTileRows + kLeastTileLinearRows ? kTileRows : kSummedRows;
     part.m = std::min(part.m, part.sum_rows);
+    part.sums = sums;
+    part.totals = t_scratch.totals.data()->values;
     sum({.x = part.x,
          .stride = part.stride,
          .rows = part.sum_rows,
@@ -304,9 +325,11 @@ void MultiplyPanel(const Int4Variant<Y>& variant, const Int4Block<Y>& block, Sum
          .group = part.group,
          .panel = part.panel,
          .panel_group = part.panel_group,
-         .sums = sums});
-    part.sums = sums;
-    variant.summed_rows(part);
+         .sums = sums},
+        [&](Range some) {
+          part.groups = some;
+          variant.summed_rows(part);
+        });
   }
 }
 
@@ -334,9 +357,8 @@ void RunRowsByTiles(const Int4Product<Y>& work, Range rows, SumInt4Groups sum) {
     // In a half-full last panel, the other half may hold any value.
     scratch.panel.resize(Size(kInt8PanelRows * groups * block.panel_group / kLineBytes));
     scratch.scales.resize(Size(groups * 2 * kInt8PanelRows * int64_t{sizeof(float)} / kLineBytes));
-    if (sum != nullptr) {
-      scratch.sums.resize(Size(groups * kSummedRows * kInt8PanelRows * int64_t{sizeof(int32_t)} / kLineBytes));
-    }
+    scratch.sums.resize(Size(kSummedGroups * kSummedRows * kInt8PanelRows * int64_t{sizeof(int32_t)} / kLineBytes));
+    scratch.totals.resize(Size(kSummedRows * kInt8PanelRows * int64_t{sizeof(float)} / kLineBytes));
     block.panel = scratch.panel.data()->values;
     block.scales = scratch.scales.data()->values;
   }

@@ -26,7 +26,7 @@ void MultiplyInt8ByTiles(const Int8Block& block) {
 
 // For int4 weights: for each group of columns, two tiles of whose rows are a panel's.
 template <typename Tiles>
-void SumInt4GroupsByTiles(const Int4GroupSums& work) {
+void SumInt4GroupsByTiles(const Int4GroupSums& work, FunctionRef<void(Range some)> summed) {
   constexpr int64_t kGroupBytes = int64_t{2} * kTileRowBytes;
   constexpr auto kRowBytes = kInt8PanelRows * int64_t{sizeof(int32_t)};
   Tiles tiles;
@@ -35,11 +35,13 @@ void SumInt4GroupsByTiles(const Int4GroupSums& work) {
                            kTileRows * work.stride, kTileRowBytes};
     const TileOperand panel = {reinterpret_cast<const std::byte*>(work.panel + g * work.panel_group * kInt8PanelRows),
                                kGroupBytes, kTileRowBytes, kTileRows * kGroupBytes};
-    const TileSums sums = {reinterpret_cast<std::byte*>(work.sums + g * work.rows * kInt8PanelRows), kRowBytes,
+    const int64_t at = g % kSummedGroups;
+    const TileSums sums = {reinterpret_cast<std::byte*>(work.sums + at * work.rows * kInt8PanelRows), kRowBytes,
                            kTileRows * kRowBytes, kTileRowBytes};
     const auto multiply = work.rows == kTileRows ? MultiplyTiles<Tiles, TileProduct::kInt8ByUint8, 1, 2>
                                                  : MultiplyTiles<Tiles, TileProduct::kInt8ByUint8, 2, 2>;
     multiply(tiles, x, panel, work.panel_group / kTileRowBytes, false, sums, nullptr);
+    if (at == kSummedGroups - 1 || g == work.groups - 1) summed({g - at, g + 1});
   }
 }
 

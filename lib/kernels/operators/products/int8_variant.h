@@ -91,6 +91,9 @@ struct Int8Dequantized {
   int64_t y_stride = 0;
 };
 
+// Groups whose sums of 32 rows stay in a first-level cache until they are scaled.
+inline constexpr int64_t kSummedGroups = 4;
+
 // sums[g, i, j] = Σ x[i] · q[j] over the columns of group g, for `rows` rows of x and kInt8PanelRows of an int4 weight.
 struct Int4GroupSums {
   const int8_t* x = nullptr;  // [rows, stride]
@@ -100,9 +103,10 @@ struct Int4GroupSums {
   int64_t group = 0;
   const uint8_t* panel = nullptr;  // [groups, panel_group / 4, kInt8PanelRows, 4], zeros from `group` on
   int64_t panel_group = 0;         // a multiple of 64
-  int32_t* sums = nullptr;         // [groups, rows, kInt8PanelRows]
+  int32_t* sums = nullptr;         // [kSummedGroups, rows, kInt8PanelRows]
 };
-using SumInt4Groups = void (*)(const Int4GroupSums& work);
+// Calls summed(some) with each kSummedGroups of them, of which `sums` holds the sums.
+using SumInt4Groups = void (*)(const Int4GroupSums& work, FunctionRef<void(Range some)> summed);
 
 // RunRows whose rows of x are summed by `sum` where they fill tiles. Null: without tiles.
 template <typename Y>
