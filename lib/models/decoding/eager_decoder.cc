@@ -232,6 +232,9 @@ const at::Tensor& EagerDecoder::CountSet() {
 
 at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
   if (!weight.defined()) return x;
+  if (norm_ && !exact()) {
+    if (at::Tensor y = norm_(x, weight); y.defined()) return y;
+  }
   const double epsilon = weights_.config.rms_epsilon;
   if (!weights_.config.shape.fp32_norms) return Passed(RmsNorm(x, weight.to(x.scalar_type()), epsilon));
   return Passed(RmsNorm(x.to(at::kFloat), weight, epsilon).to(x.scalar_type()));
@@ -374,11 +377,15 @@ at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, cons
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
   at::Tensor hidden;
   {
-    const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
+    const at::Tensor gate_up = Linear(layer.gate_up, x, expert);
     End(DecoderComponent::kGateUp);
     const bool is_silu = weights_.config.gate == Gate::kSilu;
-    hidden = is_silu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh");
-    hidden = Passed(hidden.mul_(halves[1]));
+    if (gate_ && is_silu && !exact()) hidden = gate_(gate_up);
+    if (!hidden.defined()) {
+      const std::vector<at::Tensor> halves = gate_up.chunk(2, -1);
+      hidden = is_silu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh");
+      hidden = Passed(hidden.mul_(halves[1]));
+    }
   }
   End(DecoderComponent::kGate);
   at::Tensor y = Linear(layer.down, hidden, expert);

@@ -81,6 +81,13 @@ class EagerDecoder : public DecoderModel {
   using StoredFunction = std::function<at::Tensor(const at::Tensor& x, const StoredMatrix& matrix, int64_t expert)>;
   void MultiplyStoredBy(StoredFunction multiply) { stored_ = std::move(multiply); }
 
+  // Replace LibTorch's norms, and its silu(gate) ∘ up of the two halves of each row, unless they return an undefined
+  // tensor.
+  using NormFunction = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight)>;
+  using GateFunction = std::function<at::Tensor(const at::Tensor& gate_up)>;
+  void NormBy(NormFunction norm) { norm_ = std::move(norm); }
+  void GateBy(GateFunction gate) { gate_ = std::move(gate); }
+
   const KvCache* keys_and_values() const override { return &cache_; }
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
@@ -181,6 +188,8 @@ class EagerDecoder : public DecoderModel {
   const kernels::ParallelFor* int8_threads_ = nullptr;
   LinearFunction linear_;  // nullptr: at::linear
   StoredFunction stored_;
+  NormFunction norm_;
+  GateFunction gate_;
   mutable QuantizedVectors quantized_;
   mutable OutlierTally tally_;  // of the last call
   Int8Product int8_product_;

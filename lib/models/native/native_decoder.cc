@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder by our kernels. A prompt uses our attention, our products of integers, by tiles also those in bf16 by
-// weights in bf16, int8 and int4, and LibTorch's other products. One or a few tokens of each sequence are one parallel
-// region, without allocations, with four barriers in each layer.
+// The decoder by our kernels. A prompt uses our attention, norms, gates and products of integers, by tiles also those
+// in bf16 by weights in bf16, int8 and int4, and LibTorch's others. One or a few tokens of each sequence are one
+// parallel region, without allocations, with four barriers in each layer.
 
 #include "lib/models/native/native_decoder.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -29,6 +31,7 @@
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/operators/products/stored_rows.h"
+#include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/blocks.h"
 #include "lib/models/decoding/decoder_model.h"
@@ -82,6 +85,8 @@ class NativeDecoder final : public DecoderModel {
     eager_.AttendPromptsBy(
         [this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) { return Attend(q, k, v); });
     eager_.MultiplyIntegersOn(pool_);
+    eager_.NormBy([this](const at::Tensor& x, const at::Tensor& weight) { return Norm(x, weight); });
+    eager_.GateBy([this](const at::Tensor& gate_up) { return SiluMul(gate_up); });
     if (kTakesTiles && room.tiles != nullptr) {
       linear_ = [this](const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
         return Linear(x, weight, bias);
@@ -192,8 +197,54 @@ class NativeDecoder final : public DecoderModel {
     ++library_kernels_;
     return false;
   }
+  // Whether our kernels take the tensor as it lies.
+  static bool IsOurs(const at::Tensor& x) {
+    return x.scalar_type() == (std::is_same_v<T, Bf16> ? at::kBFloat16 : at::kFloat) && x.is_contiguous();
+  }
+  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) {
+    if (!IsOurs(x)) return {};
+    const observe::Range kernel("roofbench::rms_norm");
+    const at::Tensor wide = Fp32(weight);
+    at::Tensor y = at::empty_like(x);
+    kernels::Run(kernels::RmsNorm<T>{.x = Elements<T>(x),
+                                     .y = Elements<T>(y),
+                                     .weight = Elements<float>(wide),
+                                     .rows = x.numel() / x.size(-1),
+                                     .cols = x.size(-1),
+                                     .eps = static_cast<float>(weights_.config.rms_epsilon)},
+                 pool_);
+    return y;
+  }
+  at::Tensor SiluMul(const at::Tensor& gate_up) {
+    if (!IsOurs(gate_up)) return {};
+    const observe::Range kernel("roofbench::silu_mul");
+    std::vector<int64_t> shape = gate_up.sizes().vec();
+    shape.back() /= 2;
+    const int64_t width = shape.back();
+    at::Tensor y = at::empty(shape, gate_up.options());
+    const T* const gates = Elements<T>(gate_up);
+    T* const to = Elements<T>(y);
+    pool_(y.numel() / width, [&](kernels::Range rows) {
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        const T* const gate = gates + 2 * row * width;
+        kernels::Run(kernels::SiluMul<T>{.gate = gate, .up = gate + width, .y = to + row * width, .n = width},
+                     kernels::SerialFor());
+      }
+    });
+    return y;
+  }
   // As at::linear, for a prompt.
   at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+    if (x.size(0) == 1 && !bias && x.scalar_type() == at::kBFloat16 && x.is_contiguous() && weight.is_contiguous()) {
+      const observe::Range kernel("roofbench::gemv");
+      at::Tensor y = at::empty({1, weight.size(0)}, x.options());
+      kernels::Run(kernels::Gemv<kernels::Bf16Weight, Bf16, Bf16>{.weight = {Elements<Bf16>(weight), weight.size(0),
+                                                                             weight.size(1)},
+                                                                  .x = Elements<Bf16>(x),
+                                                                  .y = Elements<Bf16>(y)},
+                   pool_);
+      return y;
+    }
     const auto library = [&] { return at::linear(x, weight, bias); };
     if (!by_tiles_.Takes(x)) return library();
     const auto by_tiles = [&] {

@@ -429,11 +429,7 @@ TEST_P(DecoderByTiles, TakesLibTorchsWhereItIsFaster) {
   Race race(/*ours=*/false);
   const auto measured = Make(2, 1, race.choice());
   const at::Tensor expected = eager.Append(tokens);
-  if (GetParam().has_all) {
-    EXPECT_LT(Off(measured->Append(tokens), expected), 0.06) << "a bias is added before rounding; scores are capped";
-  } else {
-    EXPECT_TRUE(measured->Append(tokens).equal(expected));
-  }
+  EXPECT_LT(Off(measured->Append(tokens), expected), 0.06) << "norms and gates round once; scores are capped";
   EXPECT_EQ(measured->TileProducts(), 0);
   const int64_t kernels = measured->LibraryKernels();
   const int64_t runs = race.runs();
