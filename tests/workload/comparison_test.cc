@@ -47,7 +47,7 @@ TEST(Comparison, FindsAWrongElementAnywhere) {
 
 TEST(Match, KnowsTheShareThatZerosWouldPassFor) {
   const auto share = [](double relative, double small, std::size_t block) {
-    std::vector<double> expected(61 * 100, 1);
+    std::vector<double> expected(std::size_t{61} * 100, 1);
     for (std::size_t i = 0; i < expected.size() * 3 / 4; ++i) expected[i] = i % 2 == 0 ? small : -small;
     Match match(relative);
     for (std::size_t i = 0; i < expected.size(); i += block) {
