@@ -86,7 +86,7 @@ std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
   }
   if (CounterOf(run, "new_values") > 0) notes.emplace_back("new values for each step");
   if (const double share = CounterOf(run, "unseen"); share > 0) {
-    notes.push_back(absl::StrCat("zeros would pass for ", HumanShare(share), " of the result"));
+    notes.push_back(absl::StrCat(HumanShare(share), " of the result too small to be checked"));
   }
   if (const double kernels = CounterOf(run, "kernel_ms"); kernels > 0) {
     notes.push_back(absl::StrCat("kernels ", HumanTime(kernels / 1e3)));

@@ -68,12 +68,19 @@ void Match::Add(std::span<const double> actual, std::span<const double> expected
 }
 
 double Match::UnseenShare() const {
-  const double largest = relative_ < 1 ? relative_ / (1 - relative_) * Rms(squares_, elements_) : 0;
+  const double rms = Rms(squares_, elements_);
+  const double largest = relative_ < 1 ? relative_ / (1 - relative_) * rms : 0;
+  const double allowed = AllowedRms(relative_, rms, 0);
+  double left =
+      allowed * allowed * static_cast<double>(std::accumulate(exponents_.begin(), exponents_.end(), int64_t{0}));
   int64_t all = 0;
   int64_t unseen = 0;
   for (uint64_t exponent = 1; exponent < kInfiniteExponent; ++exponent) {  // 0 is that of 0
-    all += exponents_[exponent];
-    if (std::bit_cast<double>((exponent + 1) << kMantissaBits) <= largest) unseen += exponents_[exponent];
+    const int64_t count = exponents_[exponent];
+    const double bound = std::bit_cast<double>((exponent + 1) << kMantissaBits);
+    all += count;
+    if (bound <= largest && left >= 0) left -= static_cast<double>(count) * bound * bound;
+    if (bound <= largest && left >= 0) unseen += count;
   }
   return all > 0 ? static_cast<double>(unseen) / static_cast<double>(all) : 0;
 }

@@ -23,8 +23,8 @@ class Match {
   void Add(std::span<const double> actual, std::span<const double> expected);
   // Whether Comparison would find nothing in the elements so far; false as well where one of them is not finite.
   bool IsSure() const;
-  // The share of the numbers other than 0 that are so small beside the rest that 0 would match: of every 61st, and to
-  // within a factor of two of the largest such number.
+  // The share of the numbers other than 0 that are so small beside the rest that zeros in their place would match: of
+  // every 61st, and to within a factor of two of the largest such number.
   double UnseenShare() const;
 
  private:

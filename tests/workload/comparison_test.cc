@@ -58,6 +58,7 @@ TEST(Match, KnowsTheShareThatZerosWouldPassFor) {
   };
   for (const std::size_t block : {1, 60, 61, 1000, 10000}) EXPECT_EQ(share(0.1, 0.01, block), 0.75) << block;
   EXPECT_EQ(share(0.1, 0.1, 61), 0) << "the root mean square is a half";
+  EXPECT_EQ(share(0.5, 0.24, 61), 0) << "each zero would pass, and all of them would not";
   EXPECT_EQ(share(0.1, 0, 61), 0) << "zeros are right";
   EXPECT_EQ(share(1, 0.01, 61), 0) << "says nothing of any number";
   EXPECT_EQ(Match(0.1).UnseenShare(), 0);
