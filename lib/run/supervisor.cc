@@ -55,7 +55,9 @@ void OnSignal(int signal) {
 pthread_t g_parent_thread;
 
 // A library's second thread must not take a signal that the main thread waits for.
-void HandToParentThread(int signal) { pthread_kill(g_parent_thread, signal); }
+void HandToParentThread(int signal) {
+  if (pthread_equal(pthread_self(), g_parent_thread) == 0) pthread_kill(g_parent_thread, signal);
+}
 
 [[noreturn]] void DieBy(int signal) {
   std::signal(signal, SIG_DFL);
@@ -93,7 +95,9 @@ class Supervisor {
       sigaddset(&awaited_, signal);
       std::signal(signal, HandToParentThread);
     }
-    std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD is ignored, a parent gets no exit status of its children
+    // If SIGCHLD is ignored, a parent gets no exit status of its children; by default a thread that does not block it
+    // drops it.
+    std::signal(SIGCHLD, HandToParentThread);
     sigprocmask(SIG_BLOCK, &awaited_, &mask_before_);
   }
 
@@ -107,6 +111,7 @@ class Supervisor {
       }
       if (child_ == 0) {
         if (!BeSupervisedBy(parent)) _exit(kCannotContinue);
+        std::signal(SIGCHLD, SIG_DFL);
         const NotedSignals noted(state_, /*supervised=*/true);
         sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
         return supervision_.run();

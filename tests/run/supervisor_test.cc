@@ -6,11 +6,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <ctime>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -167,6 +170,49 @@ TEST_F(SupervisorTest, AChildMayRequestARespawn) {
             }}),
             9);
   EXPECT_THAT(failed_, IsEmpty());
+}
+
+// A thread such as LibTorch starts, without the mask of the thread that waits: the kernel gives it the signal of a
+// child that ends while the other does not wait.
+TEST_F(SupervisorTest, AnotherThreadDoesNotTakeTheEndOfAChild) {
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, nullptr);
+    while (!done) std::this_thread::yield();
+  });
+  bool is_known = false;
+  const auto fail = [&](const RunningCase& /*running*/, const std::string& /*reason*/) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGCHLD);
+    const timespec now{};
+    while (sigtimedwait(&one, nullptr, &now) > 0) {
+    }
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, nullptr, 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!is_known && std::chrono::steady_clock::now() < deadline) {
+      sigset_t pending;
+      sigpending(&pending);
+      is_known = sigismember(&pending, SIGCHLD) == 1;
+    }
+    failed_.push_back(0);
+    return absl::OkStatus();
+  };
+  const auto run = [&]() -> int {
+    if (failed_.empty()) {
+      state_.BeginCase(0, 0);
+      raise(SIGKILL);
+    }
+    _exit(3);
+  };
+  EXPECT_EQ(Supervise(state_, {.run = run, .fail = fail}), 3);
+  EXPECT_TRUE(is_known);
+  done = true;
+  other.join();
 }
 
 TEST_F(SupervisorTest, ACrashAfterEverythingIsWrittenIsNotRepeated) {
