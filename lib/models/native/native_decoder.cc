@@ -6,7 +6,6 @@
 #include "lib/models/native/native_decoder.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -27,11 +26,11 @@
 #include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
 #include "lib/aten/products.h"
+#include "lib/aten/row_operations.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/operators/products/stored_rows.h"
-#include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/blocks.h"
 #include "lib/models/decoding/decoder_model.h"
@@ -204,34 +203,12 @@ class NativeDecoder final : public DecoderModel {
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) {
     if (!IsOurs(x)) return {};
     const observe::Range kernel("roofbench::rms_norm");
-    const at::Tensor wide = Fp32(weight);
-    at::Tensor y = at::empty_like(x);
-    kernels::Run(kernels::RmsNorm<T>{.x = Elements<T>(x),
-                                     .y = Elements<T>(y),
-                                     .weight = Elements<float>(wide),
-                                     .rows = x.numel() / x.size(-1),
-                                     .cols = x.size(-1),
-                                     .eps = static_cast<float>(weights_.config.rms_epsilon)},
-                 pool_);
-    return y;
+    return RmsNormOfRows(x, weight, weights_.config.rms_epsilon, pool_);
   }
   at::Tensor SiluMul(const at::Tensor& gate_up) {
     if (!IsOurs(gate_up)) return {};
     const observe::Range kernel("roofbench::silu_mul");
-    std::vector<int64_t> shape = gate_up.sizes().vec();
-    shape.back() /= 2;
-    const int64_t width = shape.back();
-    at::Tensor y = at::empty(shape, gate_up.options());
-    const T* const gates = Elements<T>(gate_up);
-    T* const to = Elements<T>(y);
-    pool_(y.numel() / width, [&](kernels::Range rows) {
-      for (int64_t row = rows.begin; row < rows.end; ++row) {
-        const T* const gate = gates + 2 * row * width;
-        kernels::Run(kernels::SiluMul<T>{.gate = gate, .up = gate + width, .y = to + row * width, .n = width},
-                     kernels::SerialFor());
-      }
-    });
-    return y;
+    return SiluMulOfHalves(gate_up, pool_);
   }
   // As at::linear, for a prompt.
   at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {

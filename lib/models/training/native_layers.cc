@@ -18,6 +18,7 @@
 #include "lib/aten/measured_choice.h"
 #include "lib/aten/precision_scopes.h"
 #include "lib/aten/products.h"
+#include "lib/aten/row_operations.h"
 #include "lib/kernels/operators/attention/attention.h"
 #include "lib/kernels/operators/attention/attention_gradient.h"
 #include "lib/kernels/operators/elementwise/activations.h"
@@ -294,19 +295,9 @@ class NormFunction : public Function<NormFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             double epsilon) {
     const at::Tensor x = input.contiguous();
-    const at::Tensor wide = weight.to(at::kFloat);
-    const int64_t cols = x.size(-1);
-    const at::Tensor rstd = at::empty({x.numel() / cols}, wide.options());
-    const at::Tensor y = at::empty_like(x);
-    RunKernel("roofbench::rms_norm", x, [&]<typename T>(T) {
-      return kernels::RmsNorm<T>{.x = Elements<T>(x),
-                                 .y = Elements<T>(y),
-                                 .weight = Elements<float>(wide),
-                                 .rstd = Elements<float>(rstd),
-                                 .rows = rstd.numel(),
-                                 .cols = cols,
-                                 .eps = static_cast<float>(epsilon)};
-    });
+    const at::Tensor rstd = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
+    const observe::Range kernel("roofbench::rms_norm");
+    const at::Tensor y = RmsNormOfRows(x, weight, epsilon, TorchThreads(), rstd);
     context->save_for_backward({x, rstd, weight});
     return y.to(ProductType(weight.scalar_type()));
   }

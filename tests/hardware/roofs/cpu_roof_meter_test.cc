@@ -73,7 +73,7 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   EXPECT_EQ(meter.readings().size(), readings);
 }
 
-// The meter has no loop of its own for fp16, so the added probes are the only ones. First use calibrates them.
+// The meter has no loop of its own for fp8, so the added probes are the only ones. First use calibrates them.
 TEST(CpuRoofMeter, AddedProbesReachARoofThatHasNoLoop) {
   CpuRoofMeter meter(Facts(), 2);
   EXPECT_EQ(meter.MeasureCompute(Dtype::kFp8, kShort), 0);

@@ -466,8 +466,8 @@ def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, report
         ("--base=FOLDER", "--base needs --binary"),
         ("--binary=x --profile", "--profile needs --base"),
         ("--base=FOLDER --binary=x", "has neither bin/roofbench"),
-        ("--binary=FOLDER/none", "none: there is no such program or folder"),
-        ("--base=FOLDER/none --binary=sh", "none: there is no such program or folder"),
+        ("--binary=FOLDER/none", "none: no such program"),
+        ("--base=FOLDER/none --binary=sh", "none: no such program"),
         ("--store=FOLDER/none.db", "there is no history yet"),
     ],
 )

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -91,11 +89,13 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
 
 def _program(text: str) -> str:
     """Refuses what cannot be run before a night needs it, which may be months later."""
+    from roofreport.compare import command
+
+    if not text:
+        return ""
     folder = Path(text)
-    if not text or not folder.is_dir():
-        words = shlex.split(text)
-        if words and shutil.which(words[0]) is None:
-            raise UnusableInputError(f"{text}: there is no such program or folder")
+    if not folder.is_dir():
+        command.parse(text)
         return text
     found = next((folder / name for name in _PLACES if (folder / name).is_file()), None)
     if found is None:

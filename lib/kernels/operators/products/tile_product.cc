@@ -302,11 +302,14 @@ void PackTurnedTileColumns(const Bf16* w, int64_t rows, int64_t columns, std::by
   const int64_t steps = CeilDiv(rows, kPanelRows);
   const int64_t across = CeilDiv(columns, kPanelRows);
   // Each thread packs the columns that it is likely to multiply; its panels of a step one after the other, which read
-  // each row in one piece.
-  parallel(across, [&](Range range) {
+  // each row in one piece. Where there are more threads than panels, several share the steps of one.
+  const int64_t sharers = CeilDiv(parallel.threads(), std::max<int64_t>(1, across));
+  parallel(across * sharers, [&](Range range) {
     for (int64_t step = 0; step < steps; ++step) {
       const int64_t row = step * kPanelRows;
-      for (int64_t panel = range.begin; panel < range.end; ++panel) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        if (step % sharers != i % sharers) continue;
+        const int64_t panel = i / sharers;
         const int64_t column = panel * kPanelRows;
         InterleaveRows(w + row * columns + column, columns, rows - row, columns - column,
                        panels + (panel * steps + step) * kPanelStepBytes);
