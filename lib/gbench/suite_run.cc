@@ -291,9 +291,14 @@ class SuiteRun {
     const bool has_json = !options_.out.empty() && options_.out_format == "json";
     const std::string& file = options_.journal.empty() && has_json ? options_.out : options_.journal;
     if (file.empty() || !IsReplaceable(file)) return "";
-    return absl::StrCat("\n", ReportProgram(), " summary ", file, "   fastest implementations, growth, precisions\n");
+    const std::string program = ReportProgram();
+    return absl::StrCat(
+        "\n", program, " summary ", file, "   fastest implementations, growth, precisions;\n", program, " table ", file,
+        "     every figure\n",
+        program == kInstalled ? "(it is part of roofbench's Python package, and of a checkout as tools/report)\n" : "");
   }
 
+  static constexpr const char* kInstalled = "roofreport";
   // As it can be called from this folder: in a checkout, by the program's path in one, else as Python's package has it.
   static std::string ReportProgram() {
     std::error_code error;
@@ -303,7 +308,7 @@ class SuiteRun {
     std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error);
     for (int up = 0; up < 4; ++up) folder = folder.parent_path();
     if (!folder.empty() && std::filesystem::exists(folder / in_checkout, error)) return folder / in_checkout;
-    return "roofreport";
+    return kInstalled;
   }
 
   const SuiteOptions& options_;

@@ -247,7 +247,7 @@ absl::Status CompareRounded(const Case& built, std::size_t index, const at::Tens
   const Tolerance& tolerance = built.ToleranceOf(index);
   absl::Status status = CompareTensors(result, reference, tolerance, what, unseen);
   if (status.ok() || !built.rounded) return status;
-  return CompareTensors(result, reference, WithRoomFor(built.rounded().at(index), reference, tolerance), what);
+  return CompareTensors(result, reference, WithRoomFor(built.rounded().at(index), reference, tolerance), what, unseen);
 }
 
 absl::Status CompareRows(const Case& built, const at::Tensor& result, const std::string& what, double* unseen) {

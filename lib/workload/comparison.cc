@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 
 #include "lib/workload/tolerance.h"
@@ -27,7 +28,7 @@ double Rms(double squares, int64_t elements) {
 
 // Rounding to multiples has the root mean square of uniform errors; a tenth more for those of few elements.
 double AllowedRms(double relative, double rms, double absolute) {
-  return relative / 2 * rms + 1.1 / std::sqrt(3.0) * absolute;
+  return std::min(relative / 2, kMostRms) * rms + 1.1 / std::sqrt(3.0) * absolute;
 }
 
 // Of a double.
@@ -59,17 +60,23 @@ void Match::Add(std::span<const double> actual, std::span<const double> expected
   squares_ = std::accumulate(squares.begin(), squares.end(), squares_);
   error_squares_ = std::accumulate(error_squares.begin(), error_squares.end(), error_squares_);
   for (const double beyond : excess) excess_ = std::max(excess_, beyond);
+  constexpr int64_t kAll = 4096;
   constexpr int64_t kEvery = 61;
-  const int64_t first = elements_ % kEvery == 0 ? 0 : kEvery - elements_ % kEvery;
-  for (auto i = static_cast<std::size_t>(first); i < expected.size(); i += kEvery) {
-    ++exponents_[std::bit_cast<uint64_t>(expected[i]) >> kMantissaBits & kInfiniteExponent];
-  }
-  elements_ += static_cast<int64_t>(expected.size());
+  const auto end = elements_ + static_cast<int64_t>(expected.size());
+  const auto count = [&](int64_t index, int64_t times) {
+    const double value = expected[static_cast<std::size_t>(index - elements_)];
+    exponents_[std::bit_cast<uint64_t>(value) >> kMantissaBits & kInfiniteExponent] += times;
+  };
+  for (int64_t i = elements_; i < std::min(end, kAll); ++i) count(i, 1);
+  const int64_t beyond = std::max(elements_, kAll) - kAll;
+  for (int64_t i = kAll + (beyond + kEvery - 1) / kEvery * kEvery; i < end; i += kEvery) count(i, kEvery);
+  elements_ = end;
 }
 
 double Match::UnseenShare() const {
   const double rms = Rms(squares_, elements_);
-  const double largest = relative_ < 1 ? relative_ / (1 - relative_) * rms : 0;
+  if (!std::isfinite(squares_)) return 0;
+  const double largest = relative_ < 1 ? relative_ / (1 - relative_) * rms : std::numeric_limits<double>::infinity();
   const double allowed = AllowedRms(relative_, rms, 0);
   double left =
       allowed * allowed * static_cast<double>(std::accumulate(exponents_.begin(), exponents_.end(), int64_t{0}));

@@ -23,8 +23,8 @@ class Match {
   void Add(std::span<const double> actual, std::span<const double> expected);
   // Whether Comparison would find nothing in the elements so far; false as well where one of them is not finite.
   bool IsSure() const;
-  // The share of the numbers other than 0 that are so small beside the rest that zeros in their place would match: of
-  // every 61st, and to within a factor of two of the largest such number.
+  // The share of the numbers other than 0 that are so small beside the rest that zeros in their place would match: to
+  // within a factor of two of the largest such number. Of many, only every 61st is looked at.
   double UnseenShare() const;
 
  private:
@@ -34,7 +34,7 @@ class Match {
   double squares_ = 0;                        // of the reference
   double error_squares_ = 0;                  // of the errors
   double excess_ = 0;                         // largest error beyond `relative` times its own reference
-  std::array<int32_t, 2048> exponents_ = {};  // of some finite elements of the reference: how many have each
+  std::array<int64_t, 2048> exponents_ = {};  // of the finite elements of the reference: about how many have each
 };
 
 class Comparison {

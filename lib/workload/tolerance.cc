@@ -21,7 +21,7 @@ double RelativeTolerance(const Tolerance& tolerance) {
 
 double WithRoomForRounding(double relative, double strays) {
   constexpr double kOtherRoundings = 3;
-  constexpr double kMost = 0.5;
+  constexpr double kMost = 1;
   return std::max(relative, std::min(kOtherRoundings * strays, kMost));
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <string>
 
@@ -51,6 +52,18 @@ std::string MismatchOf(const Array& result, const Array& reference, double toler
   return mismatch ? mismatch->text : "";
 }
 
+double UnseenShareOf(const Array& reference, double tolerance) {
+  workload::Match match(tolerance);
+  std::array<double, 2048> block{};
+  const std::span<const double> values = ElementsOf<double>(reference);
+  for (std::size_t first = 0; first < values.size(); first += block.size()) {
+    const auto part = values.subspan(first, std::min(block.size(), values.size() - first));
+    const auto end = std::ranges::copy_if(part, block.begin(), [](double value) { return std::isfinite(value); }).out;
+    match.Add({block.begin(), end}, {block.begin(), end});
+  }
+  return match.UnseenShare();
+}
+
 }  // namespace
 
 void BindComparison(nb::module_& core) {
@@ -70,6 +83,10 @@ void BindComparison(nb::module_& core) {
            nb::sig("def mismatch(result: object, reference: object, tolerance: float, *, what: str = 'result') -> str"),
            "Why the result is wrong, or \"\". C-contiguous buffers of float64 and of one shape; the result may be "
            "float32");
+  core.def("unseen_share", UnseenShareOf, "reference"_a, "tolerance"_a,
+           nb::sig("def unseen_share(reference: object, tolerance: float) -> float"),
+           "The share of the numbers, other than 0, that are so small beside the rest that zeros would pass: of a "
+           "C-contiguous buffer of float64");
 }
 
 }  // namespace roofbench::python

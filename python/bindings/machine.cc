@@ -174,6 +174,12 @@ class Machine {
       if (looked && calls > 0 && exchanges.IsLookDue()) (*looked)(last_result, InEffect(exchanges));
       exchanges.Begin(steps);
     };
+    int64_t faults_beside = 0;  // of what precedes calls, and of probes
+    const auto beside = [&faults_beside](const auto& run) {
+      const int64_t before = PageFaults();
+      run();
+      faults_beside += PageFaults() - before;
+    };
     const bool renews = !exchanged.empty() || looked;
     double modified = 0;
     if (before_step) {
@@ -190,12 +196,22 @@ class Machine {
         call();  // its result has memory from now on
         modified = evictor_.ModifiedBytesOf(call, prepare, cost->BytesWritten() + cost->BytesUpdated(), clock_);
       }
-      sampling.before_step = [this, &modified, prepare, renews, renew] {
-        if (renews) renew(1);
-        if (const auto ranges = prepare(); !ranges.empty()) evictor_.EvictAndRefill(ranges, modified);
+      sampling.before_step = [&, prepare] {
+        beside([&] {
+          if (renews) renew(1);
+          if (const auto ranges = prepare(); !ranges.empty()) evictor_.EvictAndRefill(ranges, modified);
+        });
       };
     } else if (renews) {
-      sampling.before_sample = renew;
+      sampling.before_sample = [&](int64_t steps) { beside([&] { renew(steps); }); };
+    }
+    timing::RoofProbe probe;
+    if (gauge.probe) {
+      probe = [&](double seconds) {
+        double rate = 0;
+        beside([&] { rate = gauge.probe(seconds); });
+        return rate;
+      };
     }
     hardware::ConditionsWatch watch = Watch();
     sampling.interrupted = [&] {
@@ -208,13 +224,13 @@ class Machine {
     nb::object raised = nb::none();
     try {
       timing::TakeSamples(
-          clock_, [&call](timing::PhaseMarker&) { call(); }, /*phases=*/0, gauge.probe, sampling, outcome.samples);
+          clock_, [&call](timing::PhaseMarker&) { call(); }, /*phases=*/0, probe, sampling, outcome.samples);
     } catch (const nb::python_error& error) {
       if (outcome.samples.seconds.empty() || !error.matches(PyExc_Exception)) throw;
       raised = nb::borrow(error.value());
     }
     const double page_faults =
-        static_cast<double>(PageFaults() - faults) / static_cast<double>(std::max<int64_t>(1, calls));
+        static_cast<double>(PageFaults() - faults - faults_beside) / static_cast<double>(std::max<int64_t>(1, calls));
     outcome.conditions = watch.Finish();
     const std::string clock_fault = clock_watch.Fault();
     const absl::Status status = Evaluate(gauge, cache, /*on_processors=*/true, outcome);

@@ -12,7 +12,7 @@ from built_program import NO_ROOFS, Run
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -140,12 +140,17 @@ def test_a_journal_has_the_contract_of_its_families(written: Written, run: Run) 
     assert [counter["name"] for counter in contract["counters"]][:2] == ["time", "FLOP/s"]
 
 
-def test_the_table_ends_with_the_command_for_more(written: Written, run: Run, tmp_path: Path) -> None:
-    command = "tools/report summary {}   fastest implementations, growth, precisions"
+def test_the_table_ends_with_the_commands_for_more(written: Written, run: Run, tmp_path: Path) -> None:
+    def commands(file: Path) -> list[str]:
+        return [
+            f"tools/report summary {file}   fastest implementations, growth, precisions;",
+            f"tools/report table {file}     every figure",
+        ]
+
     journal = written.out.with_name("run.jsonl")
-    assert written.console.splitlines()[-1] == command.format(journal), "which has more than JSON"
+    assert written.console.splitlines()[-2:] == commands(journal), "which has more than JSON"
     out = tmp_path / "out.json"
-    assert run(*TINY, f"--benchmark_out={out}").stdout.splitlines()[-1] == command.format(out)
+    assert run(*TINY, f"--benchmark_out={out}").stdout.splitlines()[-2:] == commands(out)
 
 
 def test_repetitions_are_aggregated_in_the_requested_unit(run: Run, tmp_path: Path) -> None:

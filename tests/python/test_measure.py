@@ -298,7 +298,13 @@ def test_error_of_the_reference_is_the_reason() -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"cache": "hot"}, "expected 'cold' or 'warm'"), ({"mutates": [1]}, "there are 1 arguments, from 0")],
+    [
+        ({"cache": "hot"}, "expected 'cold' or 'warm'"),
+        ({"mutates": [1]}, "there are 1 arguments, from 0"),
+        ({"max_time": -1}, "max_time=-1: expected a number above 0"),
+        ({"max_wall": float("nan")}, "max_wall=nan: expected a number above 0"),
+        ({"max_samples": "9"}, "max_samples='9': expected a number above 0"),
+    ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):

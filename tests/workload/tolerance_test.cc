@@ -20,7 +20,7 @@ TEST(Tolerance, HasRoomForTheRoundingOfTheReference) {
   EXPECT_EQ(WithRoomForRounding(0.01, 0), 0.01);
   EXPECT_EQ(WithRoomForRounding(0.01, 0.001), 0.01);
   EXPECT_DOUBLE_EQ(WithRoomForRounding(0.01, 0.1), 0.3);
-  EXPECT_EQ(WithRoomForRounding(0.01, 10), 0.5);
+  EXPECT_EQ(WithRoomForRounding(0.01, 10), 1);
   EXPECT_EQ(WithRoomForRounding(0.01, std::numeric_limits<double>::quiet_NaN()), 0.01);
 }
 

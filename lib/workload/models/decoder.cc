@@ -289,8 +289,8 @@ double StoredDecoder::LayerBytes(double tokens) const {
   const double q = s.QueryWidth() * element;
   const double hidden = s.d_ff * element;
   const double qkv = s.QueryWidth() + 2 * s.KvWidth();
-  // LibTorch computes norms of 16-bit vectors in fp32.
-  const double norm = element < fp32 ? d + 3 * s.d_model * fp32 : 0;
+  // LibTorch computes norms of 16-bit vectors in fp32, ours in registers.
+  const double norm = element < fp32 && !own_kernels ? d + 3 * s.d_model * fp32 : 0;
   const double attention = std::max({norm, 2 * d + ProductBytes(DecoderComponent::kQkv, qkv, s.d_model),
                                      d + qkv * element + 2 * q,  // turned queries, and the result
                                      d + q + ProductBytes(DecoderComponent::kOut, s.d_model, s.QueryWidth())});

@@ -54,7 +54,6 @@ DTYPES = {
 
 _DEEPEST = 8  # of nested results
 _MOST_UNSEEN = 0.5  # of the numbers of a result
-_BLOCK = 1 << 16  # numbers
 
 
 class LazyError(TypeError):
@@ -359,28 +358,13 @@ def unseen(results: Sequence[Value], allowed: Tolerance) -> list[str]:
     for number, value in enumerate(results):
         given = allowed.of(number)
         limit = allowed.default if given is None else given
-        if value.is_whole or not 0 < limit < 1:
+        if value.is_whole or not limit:
             continue
-        share = _share_below(value.exact("d").reshape(-1), limit / (1 - limit))
+        share = _core.unseen_share(value.exact("d"), limit)
         if share > _MOST_UNSEEN:
             small = f"{100 * share:.0f} % of {value.place} is so small beside the rest that zeros would pass"
             notes.append(f"{small}: check it by parts")
     return notes
-
-
-def _share_below(values: NDArray[Any], part: float) -> float:
-    """The share of the numbers other than 0 that are at most this part of their root mean square."""
-
-    def blocks() -> Iterator[NDArray[Any]]:  # that stay in a cache: a large result takes no second copy
-        for first in range(0, values.size, _BLOCK):
-            found = np.abs(values[first : first + _BLOCK])
-            yield found[np.isfinite(found) & (found > 0)]
-
-    largest = max((float(block.max()) for block in blocks() if block.size), default=1.0)
-    squares = sum(float(np.square(block / largest).sum()) for block in blocks())
-    bound = part * largest * math.sqrt(squares / max(1, values.size))
-    below = sum(int((block <= bound).sum()) for block in blocks())
-    return below / max(1, sum(block.size for block in blocks()))
 
 
 def _deviating(result: Value, reference: Value, rounded: Value | None, allowed: Tolerance, given: float | None) -> str:

@@ -113,7 +113,7 @@ class Sampled(NamedTuple):
 
     line: Mapping[str, Any]  # of a journal, without the case: samples, counters, noise, roof
     impossible: str  # why the calls cannot have done their work; "": they can
-    page_faults: float  # of a call, with what precedes it
+    page_faults: float  # of a call
     raised: BaseException | None  # after the first chunk of samples; all finished chunks are here
     last_result: Any
     exchanged: Sequence[Exchange]  # that the last call found
@@ -133,6 +133,10 @@ class Subject:
             raise TypeError(f"mutates={options.mutates!r}: expected a list of numbers of arguments, as mutates=[0]")
         if any(not 0 <= index < len(arguments) for index in options.mutates):
             raise ValueError(f"mutates={list(options.mutates)}: there are {len(arguments)} arguments, from 0")
+        for limit in ("max_time", "max_wall", "max_warmup_time", "max_samples"):
+            value = getattr(options, limit)
+            if value is not None and not (isinstance(value, int | float) and value > 0):
+                raise ValueError(f"{limit}={value!r}: expected a number above 0")
         _check.check_tolerances(options.tolerance)
         for one, what in ((function, "the function"), (options.reference, "the reference")):
             _check_arguments(one, what, arguments)

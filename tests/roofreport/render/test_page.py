@@ -64,7 +64,8 @@ def test_a_name_is_text_however_it_begins(name: str, tmp_path: Path) -> None:
     plain, hostile = _read(tmp_path / "a.json", "plain/n:1"), _read(tmp_path / "b.json", name)
     assert [row[0] for row in hostile.rows[1:]] == [name, "huge/n:1"]
     assert hostile.rows[2][1] == f"skipped: {name}"
-    assert hostile.tags == plain.tags
+    others = [[tag for tag in one.tags if tag != "wbr"] for one in (hostile, plain)]
+    assert others[0] == others[1]
     assert ["td", "svg", "rect", "rect"] in [plain.tags[i : i + 4] for i in range(len(plain.tags))], "the bar"
     for attributes in hostile.attributes:
         assert not any(name.startswith("on") or name in ("src", "href", "style", "action") for name in attributes)

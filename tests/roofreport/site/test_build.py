@@ -21,6 +21,7 @@ from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
 from roofreport.history.store import Store, open_store
 from roofreport.io.contract import TIME, Better, Metric, packaged
 from roofreport.io.result import State
+from roofreport.render import formats
 from roofreport.site import build, data, overview
 from roofreport.site.data import number, script_text, token
 from roofreport.site.nights import Night, by_night
@@ -279,7 +280,7 @@ def test_a_histogram_ends_at_the_99th_percentile() -> None:
     ],
 )
 def test_a_name_breaks_between_its_parts(name: str, parts: list[str]) -> None:
-    assert build.breakable(name).split("<wbr>") == parts
+    assert formats.breakable(name).split("<wbr>") == parts
 
 
 def test_a_histogram_holds_every_sample() -> None:

@@ -123,7 +123,8 @@ def test_energy_is_that_of_a_flop_and_of_a_byte(tmp_path: Path, report: Report) 
 
 
 def test_nothing_is_concluded_from_rows_in_doubt(tmp_path: Path, report: Report) -> None:
-    machine = Machine(said={"read": NOISY, "arithmetic/impl:vector/dtype:bf16": NOISY, "send_recv": NOISY})
+    said = {"read": NOISY, "arithmetic/impl:vector/dtype:bf16": NOISY, "send_recv": NOISY}
+    machine = Machine(said=said, context={"roof_read": "39e9", "roof_bf16": "1e9"})
     passport = _passport(tmp_path / "a.jsonl", machine)
     assert passport.ceilings["read"].doubt == "noisy (ci 50 %)"
     assert all("read" not in level.values for memory in passport.memory for level in memory.levels)
@@ -145,6 +146,13 @@ def test_a_row_in_doubt_gives_way_to_one_that_is_not(tmp_path: Path) -> None:
     assert ceilings["matmul fp32"].source.endswith("n:512")
 
 
+def test_a_row_in_doubt_gives_way_to_the_roof_of_the_run(tmp_path: Path) -> None:
+    machine = Machine(said={"read": NOISY, "arithmetic": NOISY}, context={"roof_read": "60e9", "roof_fp32": "400e9"})
+    ceilings = _passport(tmp_path / "a.jsonl", machine).ceilings
+    assert ceilings["read"].value == 60e9 and not ceilings["read"].doubt
+    assert ceilings["fp32"].doubt, "the rows had more"
+
+
 def test_a_ceiling_is_not_below_a_row_in_doubt(tmp_path: Path) -> None:
     def update(gb_per_s: float) -> dict[str, Any]:
         name = f"update/impl:stream/bytes:{GIB}/stores:plain"
@@ -158,9 +166,8 @@ def test_a_ceiling_is_not_below_a_row_in_doubt(tmp_path: Path) -> None:
 
 def test_machines_stand_side_by_side(tmp_path: Path, report: Report) -> None:
     base = Machine().write(tmp_path / "a.jsonl")
-    other = Machine(memory=80e9, said={"arithmetic": NOISY}, context={"device": "Other CPU"}).write(
-        tmp_path / "b.jsonl"
-    )
+    lower = {"device": "Other CPU", "roof_fp32": "400e9"}
+    other = Machine(memory=80e9, said={"arithmetic": NOISY}, context=lower).write(tmp_path / "b.jsonl")
     out = report("machine", base, other)
     assert "[1] Planted CPU" in out and "[2] Other CPU" in out
     (read,) = [line for line in out.splitlines() if line.lstrip().startswith("read ")]

@@ -362,7 +362,7 @@ class Passport:
         loops, products = self._loops(self.threads), _by_dtype(self.of(PRODUCT))
         roofs = (key.removeprefix(_ROOF) for key in self.context if key.startswith(_ROOF))
         for dtype in dict.fromkeys([*loops, *products, *(name for name in roofs if name not in TRAFFIC)]):
-            found += [_ceiling(dtype, "FLOP/s", loops.get(dtype, [])) or self._roof(dtype, "FLOP/s")]
+            found += [self._or_roof(_ceiling(dtype, "FLOP/s", loops.get(dtype, [])), dtype, "FLOP/s")]
             found += [_ceiling(f"{PRODUCT} {dtype}", "FLOP/s", products.get(dtype, []))]
         found += [_floor(row) for row in self.of(*FLOORS)]
         found += [ceiling for one in self.links for ceiling in _link_ceilings(one)]
@@ -377,7 +377,13 @@ class Passport:
         beyond = [row for row in rows if row.is_cold] or [row for row in rows if row.size >= _BEYOND_CACHES]
         sizes = sorted({row.size for row in beyond}, reverse=True)
         found = [_ceiling(kind, "B/s", [row for row in beyond if row.doubt or row.size == size]) for size in sizes]
-        return next((one for one in found if one and not one.doubt), found[0] if found else self._roof(kind, "B/s"))
+        best = next((one for one in found if one and not one.doubt), found[0] if found else None)
+        return self._or_roof(best, kind, "B/s")
+
+    def _or_roof(self, found: Ceiling | None, name: str, unit: str) -> Ceiling | None:
+        """The run's roof in place of none, or of a lower one in doubt."""
+        roof = self._roof(name, unit)
+        return roof if found is None or (found.doubt and roof and roof.value > found.value) else found
 
     def _roof(self, name: str, unit: str) -> Ceiling | None:
         """The roof that a run measured for its cases."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from string import ascii_lowercase
 from typing import TypeVar
 
+from markupsafe import Markup
+
 from roofreport import units
 from roofreport.io.result import Case
 from roofreport.terminal import columns
@@ -30,6 +32,11 @@ class Cell:
     numeric: bool = True
     spans: bool = False  # continues over the empty cells to its right
     is_note: bool = False  # of parts joined by "; ", which may be those of other rows
+
+
+def breakable(name: str) -> Markup:
+    """For a page: breaks between the parts of a name, and inside of them only where one is wider than the page."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_])", name))
 
 
 def words(text: str, limit: int = LONGEST_NAME) -> Cell:

@@ -18,10 +18,11 @@ from markupsafe import Markup, escape
 from roofreport import units
 from roofreport.compare.machine import Passport
 from roofreport.io import case_name
+from roofreport.io.reliability import doubt
 from roofreport.io.result import Case, Result, State
 from roofreport.render import machine, roofline
 from roofreport.render.chart import Chart, outline
-from roofreport.render.formats import numeric_columns
+from roofreport.render.formats import breakable, numeric_columns
 from roofreport.render.pictures import HEIGHT, PHONE, WIDTH, drawn, svg_of, themed
 
 _FOLDER = Path(__file__).parent
@@ -29,7 +30,7 @@ _MILLISECOND = 1e-3
 _BAR_WIDTH = 90
 _NONE = "-"
 _NOTHING = "'none'"  # of a policy
-_HEADERS = ("case", "time", "± sd", "FLOP/s", "bytes/s", "FLOP/byte", "roof", "share of its roof", "samples")
+_HEADERS = ("case", "time", "± sd", "FLOP/s", "bytes/s", "FLOP/byte", "roof", "share of its roof", "samples", "notes")
 
 
 def _hash(text: str) -> str:
@@ -61,6 +62,7 @@ def _row(case: Case) -> _CaseRow:
         (_NONE if roof is None else f"{100 * roof:.1f} %", roof),
         ("" if roof is None else None, roof),
         ("" if samples is None else f"{samples:.0f}", samples),
+        (doubt(case), None),
     ]
     return _CaseRow(name, family, "", cells)
 
@@ -106,6 +108,7 @@ def _page(template: str, result: Result, script: str = "", **content: Any) -> st
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["breakable"] = breakable
     return made.get_template(template).render(
         # The page loads nothing, and of scripts and styles only these two apply.
         policy=f"default-src 'none'; script-src {_hash(script) if script else _NOTHING}; style-src {_hash(style)};"
@@ -126,7 +129,7 @@ def render(result: Result) -> str:
     without = sum(case.state is State.MEASURED and not roofline.is_plotted(case) for case in cases)
     note = f"{units.counted(len(cases), 'case')}, {measured} measured"
     if without:
-        note += f"; {without} without arithmetic or traffic are in the table only"
+        note += f"; {without} {units.are(without)} in the table only: a mark needs both FLOP and bytes"
     return _page(
         "page.html",
         result,

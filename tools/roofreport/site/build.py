@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from roofreport import units
 from roofreport.errors import UnusableInputError
@@ -26,6 +24,7 @@ from roofreport.history.records import Series
 from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, packaged
 from roofreport.project_folder import INSTALLS, REPORT
+from roofreport.render.formats import breakable
 from roofreport.site import overview
 from roofreport.site.data import (
     Catalog,
@@ -109,11 +108,6 @@ _POLICY = (
 def _sortable(value: float) -> str:
     """The sort key of a cell; empty without a figure."""
     return f"{value:.9g}" if math.isfinite(value) else ""
-
-
-def breakable(name: str) -> Markup:
-    """A name that breaks between its parts, and inside of them only where one is wider than the page."""
-    return Markup("<wbr>").join(re.split(r"(?<=[/_])", name))
 
 
 def environment() -> Environment:

@@ -38,13 +38,14 @@ const night = (() => {
     ]);
   };
 
-  const same = (revision, listed) => {
-    const plain = revision.replace(/-dirty$/, "");
+  const same = (revision, other) => {
+    const [plain, listed] = [revision, other].map((one) => one.replace(/-dirty$/, ""));
     return plain.length >= 7 && (listed.startsWith(plain) || plain.startsWith(listed));
   };
 
   /** The commits since the previous night, newest first; null if they are unknown. */
   const commits = (view, listed) => {
+    if (view.night > 0 && same(...[0, 1].map((back) => view.nights[view.night - back].revision))) return [];
     const [now, before] = [view.night, view.night - 1].map((place) =>
       place < 0 ? -1 : listed.findIndex(([revision]) => same(view.nights[place].revision, revision)));
     return now < 0 || before < now ? null : listed.slice(now, before);
