@@ -62,7 +62,11 @@ const historyChart = (() => {
     drawLevels(plot, view, colors);
     if (view.roofs) drawBounds(plot, view, colors);
     if (view.each) drawProcesses(plot, view, colors);
-    drawMissing(plot, view, colors, Math.min(...drawReadings(plot, view, colors)));
+    const readings = drawReadings(plot, view, colors);
+    drawMissing(plot, view, colors, Math.min(...readings));
+    // Of a single night, or of equal figures.
+    plot.x_range.default_span = 8 * HALF_A_DAY;
+    plot.y_range.default_span = view.roofs ? 1 : 0.2 * Math.max(...readings);
     for (const [since] of view.series.annotations) {
       charts.upright(plot, since, { line_color: colors.better, line_dash: "dotted", line_width: 2 });
     }
