@@ -339,6 +339,25 @@ def test_what_is_not_compared_is_noted() -> None:
     assert "every call finds the same values in argument 0 (restored)" in changed.notes
     assert not roofbench.measure(product, *_inputs(), reference=product, **_FEW).notes
 
+    def masked(a: Floats, seed: int) -> Any:
+        return a * np.random.default_rng(seed).integers(0, 2, a.shape)
+
+    kept = roofbench.measure(masked, _inputs()[0], 3, reference=masked, **_FEW)
+    assert kept.notes == ("every call finds the same values in argument 1 (a seed)",)
+
+
+def test_sums_of_so_many_numbers_that_some_would_do_are_noted() -> None:
+    def mean(a: Any) -> Any:
+        return a.mean()
+
+    numbers = np.random.default_rng(0).random(1 << 22, dtype=np.float32)
+    some = roofbench.measure(lambda a: a[::5].mean(), numbers, reference=mean, **_FEW)
+    assert any(re.search(r"result: of one in \d+ numbers it would pass", note) for note in some.notes), some
+    whole = roofbench.measure(lambda a: a[::5].mean(), numbers, reference=mean, reduction=1000, **_FEW)
+    assert "wrong result" in whole.failure
+    assert not roofbench.measure(mean, numbers, reference=mean, reduction=1000, **_FEW).notes
+    assert not roofbench.measure(mean, numbers - 0.5, reference=mean, **_FEW).notes, "a part has another sum"
+
 
 def test_subclass_of_an_array() -> None:
     class Lazy(np.ndarray[Any, Any]):

@@ -53,7 +53,9 @@ DTYPES = {
 
 
 _DEEPEST = 8  # of nested results
-_MOST_UNSEEN = 0.5  # of the numbers of a result
+_MOST_UNSEEN = 0.5  # of the numbers of a result, or of those that it is made of
+_FEW_NUMBERS = 16  # that may be sums of all
+_MANY_NUMBERS = 1 << 20
 
 
 class LazyError(TypeError):
@@ -365,6 +367,24 @@ def unseen(results: Sequence[Value], allowed: Tolerance) -> list[str]:
             small = f"{100 * share:.0f} % of {value.place} is so small beside the rest that zeros would pass"
             notes.append(f"{small}: check it by parts")
     return notes
+
+
+def passing_parts(results: Sequence[Value], allowed: Tolerance, largest: Array) -> list[str]:
+    """A note of results that are sums of so many numbers that the tolerance, which grows with them, has room for a sum
+    of some: a mean of n numbers, their standard deviation d, differs from that of a part f by d·√((1 - f) / (f·n)).
+    """
+    few = all(not value.is_whole and math.prod(value.shape) <= _FEW_NUMBERS for value in results)
+    if not few or largest.data.size < _MANY_NUMBERS:
+        return []
+    numbers = value_of(largest).exact("d")
+    mean, deviation = abs(float(numbers.mean())), float(numbers.std())
+    for number in range(len(results)):
+        given = allowed.of(number)
+        limit = 2 * mean * (allowed.default if given is None else given)  # of the result and its root mean square
+        part = deviation**2 / (deviation**2 + numbers.size * limit**2) if deviation and limit else 1.0
+        if part < _MOST_UNSEEN:
+            return [f"{results[number].place}: of one in {1 / part:.0f} numbers it would pass; reduction= allows less"]
+    return []
 
 
 def _deviating(result: Value, reference: Value, rounded: Value | None, allowed: Tolerance, given: float | None) -> str:

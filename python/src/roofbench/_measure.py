@@ -167,6 +167,7 @@ class Subject:
         self._replaced = [array for array in others if array.is_floating or _may_be_replaced(array.data)]
         fixed = [] if options.inputs else _unchanging(plain, self._renewed, self._keys, arguments)
         fixed += [f"{array.where} (restored)" for array in self._mutated if array.data.size > 1]
+        fixed += _seeds(function, arguments)
         if fixed:
             self.notes.append(f"every call finds the same values in {', '.join(fixed)}")
         cost = options.cost()
@@ -242,7 +243,10 @@ class Subject:
         begin = time.monotonic()
         self._write(self._originals)  # another subject may have written into the same arrays
         self._expected[0] = self._expectation(self._native())
-        self.notes += _check.unseen(self._expected[0].exact.results, self._expected[0].allowed)
+        results, allowed = self._expected[0].exact.results, self._expected[0].allowed
+        self.notes += _check.unseen(results, allowed)
+        if floats := [array for array in self._arrays if array.is_floating]:
+            self.notes += _check.passing_parts(results, allowed, max(floats, key=lambda array: array.data.size))
         slow = time.monotonic() - begin > _SLOW_REFERENCE
         native = self._suited(self._set(1))
         if native is None and self._keys:
@@ -722,6 +726,22 @@ def _unchanging(
         if isinstance(one, (list, tuple)) and len(one) > _FEW and all(isinstance(item, (int, float)) for item in one):
             found.append(f"argument {index} (a {type(one).__name__})")
     return found
+
+
+def _seeds(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
+    """Those of which a function may keep what it made, such as a mask."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # there is none, or it is unknown
+        return []
+    given = zip(names, arguments, strict=False)
+    return [
+        f"argument {index} (a seed)" for index, (name, one) in enumerate(given) if "seed" in name and _is_plain(one)
+    ]
+
+
+def _is_plain(argument: Any) -> bool:
+    return isinstance(argument, (int, float, str, bytes))
 
 
 def _may_be_replaced(numbers: NDArray[Any]) -> bool:
