@@ -141,8 +141,7 @@ absl::Status SupportsDraft(const Point& at, std::size_t prompts, std::size_t pro
 // The text of the model alone.
 PlainText PlainTextOf(GenerationCase& plain) {
   const at::NoGradGuard no_grad;
-  // The first run is not counted.
-  for (int run = 0; run < 2; ++run) plain.generation.Run([] {});
+  for (const bool is_sample : {false, true}) plain.generation.Run([] {}, is_sample);
   return {plain.generation.Ids(0), plain.generation.gap_seconds()};
 }
 

@@ -48,12 +48,14 @@ std::shared_ptr<models::TokenTimes> TimesOf(Gpu* gpu, int64_t most) {
 void GenerationCase::Run(timing::PhaseMarker& marker) {
   // The range ends before its phase, which may be a range too.
   std::optional<observe::Range> range("prefill");
-  generation.Run([&] {
-    range.reset();
-    marker.End(kPrefill);
-    library_kernels = generation.decoder().LibraryKernels();
-    if (generation.most_new() > 1) range.emplace("decode");
-  });
+  generation.Run(
+      [&] {
+        range.reset();
+        marker.End(kPrefill);
+        library_kernels = generation.decoder().LibraryKernels();
+        if (generation.most_new() > 1) range.emplace("decode");
+      },
+      marker.IsSample());
   range.reset();
   if (generation.steps() > 1) marker.End(kDecode);
 }
@@ -163,8 +165,10 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
   built.model.token_bytes = StoredAt(at).DecodeReadBytes(sequences);
   // With a draft, the gaps are those between passes.
   const char* const gap = generation->draft == nullptr ? "itl" : "pass";
-  built.figures.emplace_back(absl::StrCat(gap, "_ms"),
-                             [=] { return timing::Median(generation->generation.gaps()) * kMilliseconds; });
+  built.figures.emplace_back(absl::StrCat(gap, "_ms"), [=] {
+    const std::vector<double>& gaps = generation->generation.gaps();
+    return gaps.empty() ? std::numeric_limits<double>::quiet_NaN() : timing::Median(gaps) * kMilliseconds;
+  });
   for (const auto& [name, q] : {std::pair{"_p95", 0.95}, {"_p99", 0.99}}) {
     const auto tail = [=, q = q](double timing::BoundedQuantile::*part, double unit) {
       const auto found = timing::QuantileInInterval(generation->generation.gaps(), q);

@@ -354,11 +354,13 @@ const Registration kTrainStep =
         })
         .Within([](const Point& at) {
           const workload::TransformerTraining work = WorkAt(at);
-          // Ranks are checked after five steps, each of which begins from the rounding of the one before.
+          // Ranks are checked after five steps, each of which begins from the rounding of the one before. Of a million
+          // elements of a gradient in bf16 the worst error is thirty times as large as the root mean square.
           return Tolerance{.dtype = work.compute,
                            .reduction = work.Tokens() * static_cast<double>(BatchParts(at)),
                            .roundings = 10 * work.shape.layers,
-                           .amplification = ParallelAt(at) == nullptr ? 4.0 : 20.0};
+                           .amplification = ParallelAt(at) == nullptr ? 4.0 : 20.0,
+                           .rms_part = 0.1};
         })
         .Details(Describe)
         .Impl("eager", Step)

@@ -71,8 +71,8 @@ class Rotation {
 };
 
 timing::Step Unmarked(timing::Step step) {
-  return [step = std::move(step)](timing::PhaseMarker&) {
-    timing::IgnoredPhases ignored;
+  return [step = std::move(step)](timing::PhaseMarker& marker) {
+    timing::IgnoredPhases ignored(marker.IsSample());
     step(ignored);
   };
 }
@@ -98,6 +98,7 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
                                  Device& device, SlowestClock* slowest, Rotation& rotation) {
   const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
+  sampling.is_measurement = true;
   if (!built.operands.empty()) {
     // Takes steps by this rank's clock, of which others might take more or less.
     const double modified = slowest == nullptr ? ModifiedBytes(built, cost, device) : 0;
@@ -128,7 +129,7 @@ timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::Samp
   sampling.warmup_iters = 0;
   sampling.min_samples = sampling.least_samples = 1;
   sampling.max_samples = int64_t{1} << 40;  // never
-  sampling.exact_samples = false;
+  sampling.is_measurement = sampling.exact_samples = false;
   sampling.max_time = sampling.max_wall = seconds;
   sampling.target_ci = -1;
   sampling.interrupted = interrupted;
@@ -142,7 +143,7 @@ std::vector<std::vector<double>> PhasesBeside(const timing::Step& step, timing::
   sampling.warmup_iters = 1;
   sampling.min_samples = sampling.least_samples = 3;
   sampling.max_samples = 20;
-  sampling.exact_samples = false;
+  sampling.is_measurement = sampling.exact_samples = false;
   sampling.interrupted = interrupted;
   return timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, sampling).phase_seconds;
 }

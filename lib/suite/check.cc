@@ -162,13 +162,14 @@ absl::Status CompareBlocks(const at::Tensor& result, OfResult of_result, OfRefer
       compared.Add(Values(actual), Values(expected));
     });
   };
-  workload::Match match(RelativeTolerance(allowed), allowed.absolute);
+  workload::Match match(RelativeTolerance(allowed), allowed.absolute, allowed.rms_part);
   add_to(match);
   if (unseen != nullptr) *unseen = std::max(*unseen, match.UnseenShare());
   if (match.IsSure()) return absl::OkStatus();
   double squares = 0;
   each_block([&](const RowRange& block) { squares += workload::FiniteSquares(Values(on_host(of_reference(block)))); });
-  workload::Comparison comparison(RelativeTolerance(allowed), squares, result.numel(), allowed.absolute);
+  workload::Comparison comparison(RelativeTolerance(allowed), squares, result.numel(), allowed.absolute,
+                                  allowed.rms_part);
   add_to(comparison);
   const auto mismatch = comparison.Find(what);
   if (!mismatch) return absl::OkStatus();

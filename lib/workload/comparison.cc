@@ -27,8 +27,8 @@ double Rms(double squares, int64_t elements) {
 }
 
 // Rounding to multiples has the root mean square of uniform errors; a tenth more for those of few elements.
-double AllowedRms(double relative, double rms, double absolute) {
-  return std::min(relative / 2, kMostRms) * rms + 1.1 / std::sqrt(3.0) * absolute;
+double AllowedRms(double relative, double part, double rms, double absolute) {
+  return std::min(relative * part, kMostRms) * rms + 1.1 / std::sqrt(3.0) * absolute;
 }
 
 // Of a double.
@@ -77,7 +77,7 @@ double Match::UnseenShare() const {
   const double rms = Rms(squares_, elements_);
   if (!std::isfinite(squares_)) return 0;
   const double largest = relative_ < 1 ? relative_ / (1 - relative_) * rms : std::numeric_limits<double>::infinity();
-  const double allowed = AllowedRms(relative_, rms, 0);
+  const double allowed = AllowedRms(relative_, rms_part_, rms, 0);
   double left =
       allowed * allowed * static_cast<double>(std::accumulate(exponents_.begin(), exponents_.end(), int64_t{0}));
   int64_t all = 0;
@@ -97,7 +97,7 @@ bool Match::IsSure() const {
   const double rms = Rms(squares_, elements_);
   return excess_ <= absolute_ + relative_ * rms &&
          (static_cast<double>(elements_) < kFewestForRms ||
-          Rms(error_squares_, elements_) <= AllowedRms(relative_, rms, absolute_));
+          Rms(error_squares_, elements_) <= AllowedRms(relative_, rms_part_, rms, absolute_));
 }
 
 double FiniteSquares(std::span<const double> values) {
@@ -109,8 +109,12 @@ double FiniteSquares(std::span<const double> values) {
   return squares;
 }
 
-Comparison::Comparison(double relative, double squares, int64_t elements, double absolute)
-    : relative_(relative), absolute_(absolute), rms_(Rms(squares, elements)), elements_(elements) {}
+Comparison::Comparison(double relative, double squares, int64_t elements, double absolute, double rms_part)
+    : relative_(relative),
+      absolute_(absolute),
+      rms_part_(rms_part),
+      rms_(Rms(squares, elements)),
+      elements_(elements) {}
 
 void Comparison::Add(std::span<const double> actual, std::span<const double> expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -144,7 +148,7 @@ std::optional<Comparison::Mismatch> Comparison::Find(const std::string& what) co
   }
   // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
   const double error_rms = Rms(squares_, elements_);
-  const double allowed = AllowedRms(relative_, rms_, absolute_);
+  const double allowed = AllowedRms(relative_, rms_part_, rms_, absolute_);
   if (static_cast<double>(elements_) < kFewestForRms || error_rms <= allowed) return std::nullopt;
   return Mismatch{Text("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)",
                        what.c_str(), error_rms / rms_, allowed / rms_),

@@ -17,7 +17,9 @@ double FiniteSquares(std::span<const double> values);
 // of the whole reference before its first block, and says what is wrong.
 class Match {
  public:
-  explicit Match(double relative, double absolute = 0) : relative_(relative), absolute_(absolute) {}
+  // As Comparison.
+  explicit Match(double relative, double absolute = 0, double rms_part = 0.5)
+      : relative_(relative), absolute_(absolute), rms_part_(rms_part) {}
 
   // The next elements of both.
   void Add(std::span<const double> actual, std::span<const double> expected);
@@ -30,6 +32,7 @@ class Match {
  private:
   const double relative_;
   const double absolute_;
+  const double rms_part_;
   int64_t elements_ = 0;
   double squares_ = 0;                        // of the reference
   double error_squares_ = 0;                  // of the errors
@@ -41,7 +44,8 @@ class Comparison {
  public:
   // `relative`: as RelativeTolerance. `squares`: FiniteSquares of the whole reference of `elements`. `absolute`:
   // allowed in addition, in the unit of the elements, as of values that are rounded to multiples of twice as much.
-  Comparison(double relative, double squares, int64_t elements, double absolute = 0);
+  // `rms_part`: of `relative`, allowed of all elements in the root mean square.
+  Comparison(double relative, double squares, int64_t elements, double absolute = 0, double rms_part = 0.5);
 
   // The next elements of both.
   void Add(std::span<const double> actual, std::span<const double> expected);
@@ -57,6 +61,7 @@ class Comparison {
  private:
   const double relative_;
   const double absolute_;
+  const double rms_part_;
   const double rms_;  // of the reference
   const int64_t elements_;
   int64_t added_ = 0;

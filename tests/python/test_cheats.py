@@ -337,6 +337,24 @@ def test_what_is_not_compared_is_noted() -> None:
 
     changed = roofbench.measure(add, *_inputs(), reference=add, mutates=[0], **_FEW)
     assert "every call finds the same values in argument 0 (restored)" in changed.notes
+
+    def doubled(a: Floats, out: Floats) -> None:
+        np.multiply(a, 2, out=out)
+
+    def added(a: Any, out: Any) -> None:
+        out += a
+
+    def copied(a: Any, out: Any) -> None:
+        out.copy_(a)
+
+    for write, a, out in (
+        (doubled, _inputs()[0], np.zeros((_SIZE, _SIZE), np.float32)),
+        (copied, torch.randn(9, 9).bfloat16(), torch.zeros(9, 9, dtype=torch.bfloat16)),
+    ):
+        written = roofbench.measure(write, a, out, reference=write, mutates=[1], **_FEW)
+        assert not written.notes, "an output"
+        summed = roofbench.measure(added, a, out, reference=added, mutates=[1], **_FEW)
+        assert summed.notes == ("every call finds the same values in argument 1 (restored)",)
     assert not roofbench.measure(product, *_inputs(), reference=product, **_FEW).notes
 
     def masked(a: Floats, seed: int) -> Any:

@@ -97,6 +97,29 @@ class BeforeStepTest : public SamplerTest {
   }
 };
 
+TEST(Steps, AreToldWhetherTheyAreSamples) {
+  for (const bool is_measurement : {false, true}) {
+    FakeClock clock;
+    std::string told;
+    const Step step = [&](PhaseMarker& marker) {
+      told += marker.IsSample() ? 's' : '-';
+      clock.Advance(1e-3);
+    };
+    SampleOptions options = Exactly(4);
+    options.warmup_iters = 2;
+    options.is_measurement = is_measurement;
+    options.chunk_seconds = 2e-3;
+    const RoofProbe probe = [&](double) {
+      told += 'r';
+      return 1.0;
+    };
+    TakeSamples(clock, step, 0, probe, options);
+    std::erase(told, 'r');
+    EXPECT_EQ(std::ranges::count(told, 's'), is_measurement ? 4 : 0) << told;
+    EXPECT_EQ(told.substr(0, 2), "--") << "of the warm-up";
+  }
+}
+
 TEST_F(BeforeStepTest, RunsBeforeEachStepAndIsNotTimed) {
   const Samples samples =
       Sample([](int64_t call) { return 1e-3 * static_cast<double>(1 + call % 3); }, Flushing(Exactly(12)));

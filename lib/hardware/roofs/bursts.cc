@@ -17,7 +17,8 @@ namespace {
 
 constexpr double kBurstSeconds = 0.002;
 constexpr double kMostBursts = 1000;
-constexpr std::size_t kLeastSteps = 5;  // so that two of them may be disturbed
+constexpr std::size_t kLeastSteps = 5;  // so that two of them may be disturbed, unless two take longer than this:
+constexpr double kLongest = 0.5;        // seconds
 constexpr double kClockTick = 1e-9;     // the shortest time, so that no rate is infinite
 
 double ThreadCpuSeconds() {
@@ -70,7 +71,8 @@ ComputeProbe MedianOfSteps(double work, std::function<void()> step, std::functio
       step();
       end = now();
       steps.push_back(end - step_begin);
-    } while (end - begin < seconds || steps.size() < kLeastSteps);
+    } while (end - begin < seconds || steps.size() < 2 ||
+             (steps.size() < kLeastSteps && std::ranges::min(steps) < kLongest));
     return work / std::max(kClockTick, timing::Median(steps));
   };
 }

@@ -2,6 +2,7 @@
 #include "lib/hardware/roofs/roof_meter.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -23,6 +24,8 @@ constexpr double kRecheckMargin = 1.1;     // beyond the kept range
 
 // A round may be as short as a burst, and a single round is unreliable, so a run begins with this many.
 constexpr int kRounds = 9;
+// A candidate that takes so many times its time in one of them has no others.
+constexpr double kSlow = 4;
 
 // The maximum over the rounds would follow a single lucky one; a median would report the slow state of a shared
 // machine, which lasts from milliseconds to minutes, whenever it covers half of the rounds.
@@ -102,13 +105,20 @@ RoofNeeds StreamsAnd(std::initializer_list<Dtype> dtypes) {
 void Compete(std::span<Candidate> candidates, double seconds_each) {
   std::vector<std::vector<double>> rates(candidates.size());
   std::vector<std::vector<double>> standings(candidates.size());
+  std::vector<bool> is_slow(candidates.size());
   for (int round = 0; round < kRounds; ++round) {
     std::map<std::string_view, std::vector<double>> of_roof;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (is_slow[i]) continue;
+      const auto begin = std::chrono::steady_clock::now();
       rates[i].push_back(candidates[i].measure(seconds_each / kRounds));
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      // LibTorch's product of fp8 took 5 s, where others take a millisecond (a Xeon with AMX, 2026-11-30).
+      is_slow[i] = seconds.count() > kSlow * seconds_each;
       of_roof[candidates[i].roof].push_back(rates[i].back());
     }
     for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (std::ssize(rates[i]) <= round) continue;
       const double middle = timing::Median(of_roof[candidates[i].roof]);
       standings[i].push_back(middle > 0 ? rates[i].back() / middle : rates[i].back());
     }

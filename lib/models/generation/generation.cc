@@ -195,18 +195,23 @@ void Generation::Speculate(const std::function<void()>& prompt_read) {
   made_of_.front() = steps_;
 }
 
-void Generation::Run(const std::function<void()>& prompt_read) {
+void Generation::Run(const std::function<void()>& prompt_read, bool is_sample) {
   const double start = Now();
+  Generate(prompt_read);
+  if (first_seconds_ == 0) first_seconds_ = Now() - start;
+  if (!is_sample) return;
+  options_.times->Gaps(gaps_);
+  ++samples_;
+}
+
+void Generation::Generate(const std::function<void()>& prompt_read) {
   chooser_.Restart();
   if (sampler_) sampler_->Restart();
   options_.times->Restart();
   decoder_->Truncate(0);
   steps_ = 0;
   if (search_ || speculation_) {
-    search_ ? SearchBeams(prompt_read) : Speculate(prompt_read);
-    if (runs_++ > 0) return options_.times->Gaps(gaps_);
-    first_seconds_ = Now() - start;
-    return;
+    return search_ ? SearchBeams(prompt_read) : Speculate(prompt_read);
   }
   if (active_.size() != lengths_.size()) {
     std::vector<int64_t> all(lengths_.size());
@@ -224,12 +229,10 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   }
   if (!chosen_.is_cpu()) ids_.copy_(chosen_);  // on the host they share memory
   if (device_chooser_) device_chooser_->Check(steps_);
-  if (runs_++ > 0) return options_.times->Gaps(gaps_);
-  first_seconds_ = Now() - start;
 }
 
 double Generation::gap_seconds() const {
-  return std::accumulate(gaps_.begin(), gaps_.end(), 0.0) / static_cast<double>(runs_ - 1);
+  return std::accumulate(gaps_.begin(), gaps_.end(), 0.0) / static_cast<double>(samples_);
 }
 
 TokenIds Generation::Ids(int64_t sequence) const {

@@ -53,7 +53,7 @@ class Generation {
   Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options);
 
   // Calls `prompt_read` when the first token is chosen. Does not allocate, except in a search.
-  void Run(const std::function<void()>& prompt_read);
+  void Run(const std::function<void()>& prompt_read, bool is_sample = false);
 
   const DecoderModel& decoder() const { return *decoder_; }
   int64_t most_new() const { return options_.most_new; }
@@ -77,13 +77,14 @@ class Generation {
   // and all texts have one length, otherwise a [1, n] for each.
   std::vector<at::Tensor> Read() const;
 
-  // Seconds of the first run, and between tokens in all later runs.
+  // Seconds of the first run, and between tokens in those that are samples.
   double first_seconds() const { return first_seconds_; }
   const std::vector<double>& gaps() const { return gaps_; }
-  // The mean sum of the gaps of a run after the first.
+  // The mean sum of the gaps of a sample.
   double gap_seconds() const;
 
  private:
+  void Generate(const std::function<void()>& prompt_read);
   bool IsStop(int64_t id) const;
   const at::Tensor& ReadPrompts();
   void SearchBeams(const std::function<void()>& prompt_read);
@@ -117,7 +118,7 @@ class Generation {
   std::vector<int64_t> made_of_;
   at::Tensor kept_;  // [batch, vocab], as logits
   at::Tensor logits_;
-  int64_t runs_ = 0;
+  int64_t samples_ = 0;
   double first_seconds_ = 0;
   std::vector<double> gaps_;
 };

@@ -175,13 +175,25 @@ TrainerCheck::TrainerCheck(Trainer& trainer, const at::Tensor& tokens, const at:
       options_(options),
       settings_(WithLearningRate(options.settings, kTrialLearningRate)),
       rows_(std::get<0>(at::_unique(tokens_))),
+      targeted_(std::get<0>(at::_unique(targets_))),
+      others_(at::ones({trainer.model().head.size(0)}, targets_.options())
+                  .index_fill_(0, targeted_, 0)
+                  .nonzero()
+                  .view({-1})),
       updated_({trainer.model().norm, trainer.model().blocks.back().query}) {}
+
+void TrainerCheck::SplitRows(std::vector<at::Tensor>& gradients) const {
+  gradients[1] = gradients[1].index_select(0, rows_);
+  const at::Tensor head = gradients.back();
+  gradients.back() = head.index_select(0, targeted_);
+  if (others_.numel() > 0) gradients.push_back(head.index_select(0, others_));
+}
 
 std::vector<at::Tensor> TrainerCheck::Result() {
   std::vector<at::Tensor> results;
   if (options_.mode >= TrainingMode::kForwardBackward) {
     results = LossAndGradients(trainer_, tokens_, targets_);
-    results[1] = results[1].index_select(0, rows_);
+    SplitRows(results);
   } else {
     const at::AutoGradMode grad(options_.mode == TrainingMode::kForward);
     results = {trainer_.Forward(tokens_, targets_).detach(), trainer_.Logits(tokens_).select(1, -1).detach()};
@@ -211,7 +223,7 @@ std::vector<at::Tensor> TrainerCheck::Reference() const {
   std::vector<at::Tensor> references;
   if (options_.mode >= TrainingMode::kForwardBackward) {
     references = ReferenceGradients(model, tokens_, targets_, options_.reference_type);
-    references[1] = references[1].index_select(0, rows_);
+    SplitRows(references);
   } else {
     const at::Tensor logits = ReferenceLogits(model, tokens_, options_.reference_type);
     references = {LossOf(OnLibTorch(model.context), logits, targets_), logits.select(1, -1)};

@@ -75,6 +75,9 @@ class TrainerCheck {
   std::vector<at::Tensor> Reference() const;
 
  private:
+  // Keeps the rows of the embedding's gradient that the tokens use, and judges those of the head that are targets apart
+  // from the others, which are far smaller.
+  void SplitRows(std::vector<at::Tensor>& gradients) const;
   std::vector<at::Tensor> OptimizedCopies() const;
 
   Trainer& trainer_;
@@ -83,6 +86,7 @@ class TrainerCheck {
   const Options options_;
   const OptimizerSettings settings_;  // of the tried optimizer
   at::Tensor rows_;                   // of the embedding, used by the checked tokens
+  at::Tensor targeted_, others_;      // rows of the head
   std::vector<at::Tensor> updated_;   // parameters of the tried optimizer
 };
 

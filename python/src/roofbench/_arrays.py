@@ -294,6 +294,18 @@ def fresh_values(
     return flat.reshape(original.shape)
 
 
+def different(array: Array, values: NDArray[Any]) -> NDArray[Any]:
+    """Other values in all places, of zeros as well."""
+    if values.dtype.kind == "b":
+        return ~values
+    changed = np.empty_like(values)
+    if array.dtype in STORAGE:
+        np.bitwise_xor(values, values.dtype.type(0x40 << 8 * (values.dtype.itemsize - 1)), out=changed)  # the exponent
+    else:
+        np.add(values, values.dtype.type(1), out=changed)
+    return changed
+
+
 # Copies for the reference.
 
 

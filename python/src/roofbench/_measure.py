@@ -19,6 +19,7 @@ from roofbench._arrays import (
     Array,
     are_in_order,
     array_of,
+    different,
     fresh_values,
     have_repeats,
     is_module,
@@ -166,10 +167,9 @@ class Subject:
         others = [array for array in self._renewed if array not in self._keys]
         self._replaced = [array for array in others if array.is_floating or _may_be_replaced(array.data)]
         fixed = [] if options.inputs else _unchanging(plain, self._renewed, self._keys, arguments)
-        fixed += [f"{array.where} (restored)" for array in self._mutated if array.data.size > 1]
         fixed += _seeds(function, arguments)
         if fixed:
-            self.notes.append(f"every call finds the same values in {', '.join(fixed)}")
+            self.notes.append(_finds_the_same(fixed))
         cost = options.cost()
         if cost is not None and (missing := not_counted(cost)):
             self.notes.append(f"work: not counted: {', '.join(missing)}")
@@ -237,12 +237,17 @@ class Subject:
         """Computes what the calls should give, before the function runs for the first time. Raises CaseError."""
         if fake := self._watch.clocks_before():
             raise CaseError(fake)
+        restored = [f"{array.where} (restored)" for array in self._mutated if array.data.size > 1]
         if self.options.reference is None:
+            self.notes += [_finds_the_same(restored)] if restored else []
             self.notes.append("not checked: no reference")
             return
         begin = time.monotonic()
         self._write(self._originals)  # another subject may have written into the same arrays
-        self._expected[0] = self._expectation(self._native())
+        first = self._native()
+        self._expected[0] = self._expectation(first)
+        if restored and (time.monotonic() - begin > _SLOW_REFERENCE or not self._are_outputs(first)):
+            self.notes.append(_finds_the_same(restored))
         results, allowed = self._expected[0].exact.results, self._expected[0].allowed
         self.notes += _check.unseen(results, allowed)
         if floats := [array for array in self._arrays if array.is_floating]:
@@ -270,6 +275,15 @@ class Subject:
         self.checked = any(expected.exact.says_something() for expected in self._expected.values())
         if not self.checked:
             self.notes.append("checked nothing: the reference gives NaN and infinities only")
+
+    def _are_outputs(self, native: CallResults) -> bool:
+        """Whether the reference gives the same whatever is in the arguments that a call may change."""
+        pairs = zip(self._arrays, self._originals, strict=True)
+        self._write([different(array, one) if array in self._mutated else one for array, one in pairs])
+        again = self._native()
+        outputs = ([*one.results, *one.mutated, *one.grads] for one in (native, again))
+        first, second = ([value.content for value in values] for values in outputs)
+        return first == second
 
     def _referred(self, double: bool) -> CallResults:
         """The results of the reference for the values that the arrays hold."""
@@ -726,6 +740,10 @@ def _unchanging(
         if isinstance(one, (list, tuple)) and len(one) > _FEW and all(isinstance(item, (int, float)) for item in one):
             found.append(f"argument {index} (a {type(one).__name__})")
     return found
+
+
+def _finds_the_same(arguments: Sequence[str]) -> str:
+    return f"every call finds the same values in {', '.join(arguments)}"
 
 
 def _seeds(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:

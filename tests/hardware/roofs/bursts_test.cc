@@ -79,6 +79,16 @@ TEST(MedianOfSteps, LastsAsLongAsAskedForAndHasStepsEnough) {
   EXPECT_EQ(steps, 8);
   probe(0);
   EXPECT_EQ(steps, 8 + 5);
+  const ComputeProbe slow = MedianOfSteps(
+      1,
+      [&] {
+        clock += 5;
+        ++steps;
+      },
+      [&] { return clock; });
+  steps = 0;
+  EXPECT_EQ(slow(1), 0.2);
+  EXPECT_EQ(steps, 2);
 }
 
 }  // namespace

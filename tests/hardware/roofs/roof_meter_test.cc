@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace roofbench::hardware {
@@ -61,6 +63,21 @@ TEST(Compete, AllTakeTurns) {
   ASSERT_EQ(calls.size(), 2 * kRounds);
   calls.resize(5);
   EXPECT_THAT(calls, ElementsAre("a", "b", "a", "b", "a"));
+}
+
+TEST(Compete, OneThatTakesSecondsHasOneRound) {
+  constexpr double kSeconds = 0.01;
+  int calls = 0;
+  std::vector<Candidate> candidates = {{.roof = "fp8", .variant = "by loops", .measure = [](double) { return 5.0; }},
+                                       {.roof = "fp8", .variant = "as a reference", .measure = [&calls](double) {
+                                          ++calls;
+                                          std::this_thread::sleep_for(std::chrono::duration<double>(5 * kSeconds));
+                                          return 1.0;
+                                        }}};
+  Compete(candidates, kSeconds);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(candidates[1].rate, 1);
+  EXPECT_EQ(Winner(candidates, "fp8")->variant, "by loops");
 }
 
 // A machine that runs at half its speed, except when `lucky` has its turn in every third round.

@@ -72,8 +72,10 @@ TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
   EXPECT_GT(generation.first_seconds(), 0);
   generation.Run([&] { ++prompts; });
   EXPECT_EQ(Texts(generation), first);
+  EXPECT_TRUE(generation.gaps().empty()) << "of a warm-up";
+  generation.Run([&] { ++prompts; }, /*is_sample=*/true);
   EXPECT_EQ(generation.gaps().size(), 5);
-  EXPECT_EQ(prompts, 2);
+  EXPECT_EQ(prompts, 3);
 }
 
 TEST_F(GenerationTest, SamplesOnRequest) {

@@ -132,11 +132,12 @@ TEST_P(TrainingRunTest, TheCheckOfEveryModeAgreesWithItsReference) {
   }
 }
 
-// The loss, and the gradients of the embedding, the first and the last block, the norm and the head.
+// The loss, and the gradients of the embedding, the first and the last block, the norm and the head: its rows that are
+// targets, and the others.
 TEST_P(TrainingRunTest, TheCheckSeesGradients) {
   const TrainingRun run = Make(TrainingMode::kForwardBackward);
   const std::vector<at::Tensor> references = run.Check().Reference();
-  ASSERT_EQ(references.size(), 1 + 1 + 2 * 9 + 2);
+  ASSERT_EQ(references.size(), 1 + 1 + 2 * 9 + 1 + 2);
   for (const at::Tensor& reference : references) EXPECT_GT(reference.abs().max().item<double>(), 1e-4);
   ExpectEqual(run.Check().Result(), references, 1e-4, 1e-6);
 }

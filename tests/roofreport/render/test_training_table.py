@@ -233,4 +233,4 @@ def test_parameters_of_one_size_are_one_row(tmp_path: Path, report: Report) -> N
     (row,) = report.rows("params", path)
     assert row["size"] == "small" and float(row["parameters"]) == 100e6
     assert not {"time", "x time", "growth", "dtype"} & set(row)
-    assert "two sizes show how time grows" in report("params", path)
+    assert "measure a second size to see how time grows" in report("params", path)

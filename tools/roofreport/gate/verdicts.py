@@ -179,8 +179,8 @@ def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Ru
         since = without if without.started < group.first_run(last).started else None
         text = shortened(f"{state}: {reason}" if reason else state, 300)
         return "vanished", f"{text}; if it is meant: {REPORT} accept", since
+    is_judged = any(nightly_runs.counts(reading, group.metric) for reading in tonight)
+    doubts = "" if is_judged else shortened(nightly_runs.doubts(tonight), 300)
     if accepted == 0 and not before:
-        return "new", "the first night of its series", None
-    if not any(nightly_runs.counts(reading, group.metric) for reading in tonight):
-        return "ambiguous", f"not judged: {shortened(nightly_runs.doubts(tonight), 300)}", None
-    return None
+        return "new", f"the first night of its series{f', in doubt: {doubts}' if doubts else ''}", None
+    return None if is_judged else ("ambiguous", f"not judged: {doubts}", None)

@@ -77,7 +77,9 @@ def run_of(record: Record, number: int = 0, started: datetime | None = None) -> 
     if begun is None:
         begun = datetime.fromtimestamp(result.path.stat().st_mtime, timezone.utc)
     # Results of a separate program change with its own commits.
-    revision = result.context.get("program_revision") or result.context.get("roofbench_revision", "")
+    # That of a program of one's own is unknown outside of git; roofbench's says nothing of it.
+    of_whom = "program_revision" if "program" in result.context else "roofbench_revision"
+    revision = result.context.get(of_whom, "")
     return Run(
         number,
         record.digest,

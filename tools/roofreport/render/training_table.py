@@ -258,7 +258,8 @@ def parameters(result: Result) -> Table:
         distinct = {tuple(cell.value for _, of in counts for cell in [of(row)]): row for row in reversed(rows)}
         parts = set().union(*(_parts_of_size(case, result) for case in measured))
         sizes = [named[0], *(column for column in named[1:] if column[0] in parts)]
-        return table([*reversed(distinct.values())], [*sizes, *counts], ["two sizes show how time grows with them"])
+        more = "measure a second size to see how time grows with them"
+        return table([*reversed(distinct.values())], [*sizes, *counts], [more])
     columns: list[Column[_Size]] = [
         *named,
         *counts,

@@ -37,11 +37,14 @@
 
   /** As the gate: a change counts where it is beyond the band around A. */
   const verdict = (before, after, { better }) => {
-    if (!before?.value || !Number.isFinite(after?.value)) return { group: "", word: "-", change: NaN, width: NaN };
+    const missing = [before, after].map((one, place) => Number.isFinite(one?.value) ? "" : "AB"[place]).filter(Boolean);
+    if (missing.length || !before.value) {
+      return { group: "", word: missing.length === 1 ? `not in ${missing}` : "-", change: NaN, width: NaN };
+    }
     const same = choice(a.value).environment === choice(b.value).environment, change = after.value / before.value - 1;
     // The pace of a night is unknown where its processes measured no roof; another machine has its own.
     const paced = same && before.paced && after.paced ? after.paced / before.paced - 1 : change;
-    const doubt = before.doubt || after.doubt;
+    const doubt = [before, after].map((one, place) => one.doubt && `${"AB"[place]}: ${one.doubt}`).filter(Boolean).join("; ");
     if (doubt) return { group: "doubtful", word: `≈ ambiguous: ${doubt}`, change, width: NaN };
     if (before.width === null || after.width === null) return { group: "young", word: "… too young", change, width: NaN };
     const width = Math.max(before.width, after.width);
