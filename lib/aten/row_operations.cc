@@ -9,6 +9,7 @@
 
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/elementwise/activations.h"
+#include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/rows/norm.h"
 
 namespace roofbench {
@@ -49,6 +50,33 @@ at::Tensor SiluMulOfHalves(const at::Tensor& gate_up, const kernels::ParallelFor
     });
   });
   return y;
+}
+
+void TurnHeads(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
+               const kernels::ParallelFor& parallel_for) {
+  TORCH_CHECK(heads.stride(-1) == 1 && cosines.is_contiguous() && sines.is_contiguous(), "rows with gaps");
+  const int64_t tokens = heads.size(2);
+  const int64_t pairs = cosines.size(1);
+  WithElement(heads, [&]<typename T>(T) {
+    T* const first = Elements<T>(heads);
+    parallel_for(heads.size(0) * tokens, [&](kernels::Range range) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const int64_t token = i % tokens;
+        T* const x = first + i / tokens * heads.stride(0) + token * heads.stride(2);
+        // All heads of a token are at one position.
+        kernels::Run(kernels::Rope<T>{.x = x,
+                                      .y = x,
+                                      .cosines = Elements<float>(cosines) + token * pairs,
+                                      .sines = Elements<float>(sines) + token * pairs,
+                                      .rows = heads.size(1),
+                                      .positions = 1,
+                                      .cols = 2 * pairs,
+                                      .x_stride = heads.stride(1),
+                                      .y_stride = heads.stride(1)},
+                     kernels::SerialFor());
+      }
+    });
+  });
 }
 
 }  // namespace roofbench

@@ -16,4 +16,9 @@ at::Tensor RmsNormOfRows(const at::Tensor& x, const at::Tensor& weight, double e
 // kernels::SiluMul of the first and the second half of each row: [..., 2 · n] becomes [..., n].
 at::Tensor SiluMulOfHalves(const at::Tensor& gate_up, const kernels::ParallelFor& parallel_for);
 
+// kernels::Rope in place: heads [batch, heads, tokens, head_dim] with whole rows, of which token i is turned by row i
+// of the cosines and sines [tokens, pairs], in fp32 without gaps; elements after the pairs stay.
+void TurnHeads(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
+               const kernels::ParallelFor& parallel_for);
+
 }  // namespace roofbench

@@ -323,6 +323,14 @@ std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t before, int64_t token
   return Mask(at::arange(before, end, whole).unsqueeze(1), at::arange(end, whole), window);
 }
 
+at::Tensor EagerDecoder::Turned(const at::Tensor& heads, const Stretch& stretch) const {
+  const RotaryTable& table = stretch.rope ? *stretch.rope : rope_;
+  const int64_t first = stretch.rope ? 0 : stretch.before;
+  const auto of_tokens = [&](const at::Tensor& angles) { return angles.narrow(0, first, heads.size(2)); };
+  if (turn_ && turn_(heads, of_tokens(table.cosines()), of_tokens(table.sines()))) return heads;
+  return table.Rotate(heads, first);
+}
+
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches) {
   if (stretches.size() == 1) return Attend(qkv, layer, stretches.front());
   std::vector<at::Tensor> attended;

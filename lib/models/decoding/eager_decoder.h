@@ -86,6 +86,9 @@ class EagerDecoder : public DecoderModel {
   using NormFunction = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight)>;
   using GateFunction = std::function<at::Tensor(const at::Tensor& gate_up)>;
   void NormBy(NormFunction norm) { norm_ = std::move(norm); }
+  // Turns heads [batch, heads, tokens, head_dim] in place by the angles of the tokens, unless it returns false.
+  using TurnFunction = std::function<bool(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines)>;
+  void TurnBy(TurnFunction turn) { turn_ = std::move(turn); }
   void GateBy(GateFunction gate) { gate_ = std::move(gate); }
 
   const KvCache* keys_and_values() const override { return &cache_; }
@@ -151,9 +154,8 @@ class EagerDecoder : public DecoderModel {
   // The rotations of tokens that are read at once, if they are not those of rope_: as in transformers, all turn as the
   // last of them does.
   std::optional<RotaryTable> AtOnce(int64_t before, int64_t tokens) const;
-  at::Tensor Turned(const at::Tensor& heads, const Stretch& stretch) const {
-    return stretch.rope ? stretch.rope->Rotate(heads) : rope_.Rotate(heads, stretch.before);
-  }
+  // May turn them in place.
+  at::Tensor Turned(const at::Tensor& heads, const Stretch& stretch) const;
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches);
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch);
   at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);
@@ -189,6 +191,7 @@ class EagerDecoder : public DecoderModel {
   LinearFunction linear_;  // nullptr: at::linear
   StoredFunction stored_;
   NormFunction norm_;
+  TurnFunction turn_;
   GateFunction gate_;
   mutable QuantizedVectors quantized_;
   mutable OutlierTally tally_;  // of the last call

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder by our kernels. A prompt uses our attention, norms, gates and products of integers, by tiles also those
-// in bf16 by weights in bf16, int8 and int4, and LibTorch's others. One or a few tokens of each sequence are one
-// parallel region, without allocations, with four barriers in each layer.
+// The decoder by our kernels. A prompt uses our attention, rotations, norms, gates and products of integers, by tiles
+// also those in bf16 by weights in bf16, int8 and int4, and LibTorch's others. One or a few tokens of each sequence are
+// one parallel region, without allocations, with four barriers in each layer.
 
 #include "lib/models/native/native_decoder.h"
 
@@ -86,6 +86,12 @@ class NativeDecoder final : public DecoderModel {
     eager_.MultiplyIntegersOn(pool_);
     eager_.NormBy([this](const at::Tensor& x, const at::Tensor& weight) { return Norm(x, weight); });
     eager_.GateBy([this](const at::Tensor& gate_up) { return SiluMul(gate_up); });
+    eager_.TurnBy([this](const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines) {
+      if (heads.scalar_type() != kType || heads.stride(-1) != 1) return false;
+      const observe::Range kernel("roofbench::rope");
+      TurnHeads(heads, cosines, sines, pool_);
+      return true;
+    });
     if (kTakesTiles && room.tiles != nullptr) {
       linear_ = [this](const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
         return Linear(x, weight, bias);
@@ -197,9 +203,8 @@ class NativeDecoder final : public DecoderModel {
     return false;
   }
   // Whether our kernels take the tensor as it lies.
-  static bool IsOurs(const at::Tensor& x) {
-    return x.scalar_type() == (std::is_same_v<T, Bf16> ? at::kBFloat16 : at::kFloat) && x.is_contiguous();
-  }
+  static constexpr at::ScalarType kType = std::is_same_v<T, Bf16> ? at::kBFloat16 : at::kFloat;
+  static bool IsOurs(const at::Tensor& x) { return x.scalar_type() == kType && x.is_contiguous(); }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) {
     if (!IsOurs(x)) return {};
     const observe::Range kernel("roofbench::rms_norm");

@@ -292,7 +292,8 @@ double StoredDecoder::LayerBytes(double tokens) const {
   // LibTorch computes norms of 16-bit vectors in fp32, ours in registers.
   const double norm = element < fp32 && !own_kernels ? d + 3 * s.d_model * fp32 : 0;
   const double attention = std::max({norm, 2 * d + ProductBytes(DecoderComponent::kQkv, qkv, s.d_model),
-                                     d + qkv * element + 2 * q,  // turned queries, and the result
+                                     // The result, and turned queries, which ours turns in place.
+                                     d + qkv * element + (own_kernels ? 1 : 2) * q,
                                      d + q + ProductBytes(DecoderComponent::kOut, s.d_model, s.QueryWidth())});
   // The gate's halves and their product.
   const double expert = std::max({ProductBytes(DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model), 3 * hidden,

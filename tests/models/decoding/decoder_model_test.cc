@@ -429,12 +429,16 @@ TEST_P(DecoderByTiles, TakesLibTorchsWhereItIsFaster) {
   EagerDecoder eager(weights_, 2, 2 * kTokens);
   Race race(/*ours=*/false);
   const auto measured = Make(2, 1, race.choice());
-  // Norms and gates are ours in any case.
+  // Norms, gates and rotations are ours in any case.
   const kernels::SerialFor serial;
   eager.NormBy([&](const at::Tensor& x, const at::Tensor& weight) {
     return x.is_contiguous() ? RmsNormOfRows(x, weight, weights_.config.rms_epsilon, serial) : at::Tensor();
   });
   eager.GateBy([&](const at::Tensor& gate_up) { return SiluMulOfHalves(gate_up, serial); });
+  eager.TurnBy([&](const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines) {
+    TurnHeads(heads, cosines, sines, serial);
+    return true;
+  });
   const at::Tensor expected = eager.Append(tokens);
   if (GetParam().has_all) {
     EXPECT_LT(Off(measured->Append(tokens), expected), 0.06) << "a bias is added before rounding; scores are capped";
