@@ -55,7 +55,7 @@
   };
 
   const cell = (text, value, attributes = {}) =>
-    dom.make("td", { "data-value": Number.isFinite(value) ? value : "", ...attributes }, text);
+    dom.make("td", { "data-value": Number.isFinite(value) ? value : "", class: "figure", ...attributes }, text);
   const row = (place, before, after, about) => {
     const { group, word, change, width } = verdict(before, after, about);
     const name = catalog.cases[place];

@@ -90,7 +90,8 @@
     dom.make("li", {}, dom.sign(catalog.shapes[shape][1], roofline.colors[color], doubtful), ` ${label}`));
 
   const list = (night, rows) => {
-    const cell = (text, value, label) => dom.make("td", { "data-value": value ?? "", "data-label": label }, text);
+    const cell = (text, value, label) =>
+      dom.make("td", { "data-value": value ?? "", "data-label": label, class: label === "in doubt" ? "" : "figure" }, text);
     dom.find("cases").tBodies[0].replaceChildren(...rows.map((row) => {
       const series = catalog.series.find((one) => one.place === row.place && one.environment === night.environment);
       const words = dom.name(row.name);
