@@ -338,6 +338,14 @@ def test_what_is_not_compared_is_noted() -> None:
     changed = roofbench.measure(add, *_inputs(), reference=add, mutates=[0], **_FEW)
     assert "every call finds the same values in argument 0 (restored)" in changed.notes
 
+    def chosen(a: Any, places: Any) -> Any:
+        return a[places]
+
+    places = np.array([0, _SIZE - 1])
+    indexed = roofbench.measure(chosen, _inputs()[0], places, reference=chosen, mutates=[1], **_FEW)
+    assert indexed.ok, indexed.failure
+    assert "every call finds the same values in argument 1 (restored)" in indexed.notes
+
     def doubled(a: Floats, out: Floats) -> None:
         np.multiply(a, 2, out=out)
 
@@ -370,7 +378,7 @@ def test_sums_of_so_many_numbers_that_some_would_do_are_noted() -> None:
 
     numbers = np.random.default_rng(0).random(1 << 22, dtype=np.float32)
     some = roofbench.measure(lambda a: a[::5].mean(), numbers, reference=mean, **_FEW)
-    assert any(re.search(r"result: of one in \d+ numbers it would pass", note) for note in some.notes), some
+    assert any(re.search(r"result: that of one in \d+ numbers would pass", note) for note in some.notes), some
     whole = roofbench.measure(lambda a: a[::5].mean(), numbers, reference=mean, reduction=1000, **_FEW)
     assert "wrong result" in whole.failure
     assert not roofbench.measure(mean, numbers, reference=mean, reduction=1000, **_FEW).notes

@@ -383,7 +383,9 @@ def passing_parts(results: Sequence[Value], allowed: Tolerance, largest: Array) 
         limit = 2 * mean * (allowed.default if given is None else given)  # of the result and its root mean square
         part = deviation**2 / (deviation**2 + numbers.size * limit**2) if deviation and limit else 1.0
         if part < _MOST_UNSEEN:
-            return [f"{results[number].place}: of one in {1 / part:.0f} numbers it would pass; reduction= allows less"]
+            return [
+                f"{results[number].place}: that of one in {1 / part:.0f} numbers would pass; reduction= allows less"
+            ]
     return []
 
 
