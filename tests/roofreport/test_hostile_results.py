@@ -52,6 +52,7 @@ _TAGS = {
     *("html", "head", "meta", "title", "style", "script", "body", "main", "h1", "h2", "p", "div", "span", "button"),
     *("table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd"),
     *("svg", "g", "defs", "path", "use", "clippath", "rect", "text"),
+    "wbr",
 }
 
 
