@@ -98,7 +98,6 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
                                  Device& device, SlowestClock* slowest, Rotation& rotation) {
   const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
-  sampling.is_measurement = true;
   if (!built.operands.empty()) {
     // Takes steps by this rank's clock, of which others might take more or less.
     const double modified = slowest == nullptr ? ModifiedBytes(built, cost, device) : 0;
@@ -129,7 +128,7 @@ timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::Samp
   sampling.warmup_iters = 0;
   sampling.min_samples = sampling.least_samples = 1;
   sampling.max_samples = int64_t{1} << 40;  // never
-  sampling.is_measurement = sampling.exact_samples = false;
+  sampling.exact_samples = false;
   sampling.max_time = sampling.max_wall = seconds;
   sampling.target_ci = -1;
   sampling.interrupted = interrupted;
@@ -143,7 +142,7 @@ std::vector<std::vector<double>> PhasesBeside(const timing::Step& step, timing::
   sampling.warmup_iters = 1;
   sampling.min_samples = sampling.least_samples = 3;
   sampling.max_samples = 20;
-  sampling.is_measurement = sampling.exact_samples = false;
+  sampling.exact_samples = false;
   sampling.interrupted = interrupted;
   return timing::TakeSamples(clock, step, static_cast<int>(phases), nullptr, sampling).phase_seconds;
 }
@@ -163,7 +162,7 @@ bool OnAnyRank(const RankTeam* team, bool here) { return team == nullptr ? here 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
                        SlowestClock* slowest, RankTeam* team, SpotChecks* checks, Outcome& outcome) {
-  sampling.watches_device = true;
+  sampling.watches_device = sampling.is_measurement = true;
   const auto is_wrong = [&] { return checks != nullptr && !checks->status().ok(); };
   const auto ends = [&] { return is_wrong() || (interrupted && interrupted()); };
   for (int attempt = 0;; ++attempt) {

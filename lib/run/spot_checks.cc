@@ -283,7 +283,6 @@ void SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, st
   options.exact_samples = true;
   const bool rotates = CanRotate(median);
   timing::Exchanges few(rotates ? std::vector<timing::Exchanges::Operand>() : PiecesOf(first_));
-  options.is_measurement = false;
   options.before_step = [&] {
     const Case& next = *next_();
     if (status_.ok() && is_small) status_ = Advised(std::exchange(watched_, SomeRows(next, random_)).Check());

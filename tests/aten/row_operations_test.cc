@@ -2,7 +2,6 @@
 #include "lib/aten/row_operations.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 

@@ -2,11 +2,11 @@
 #include "lib/hardware/roofs/roof_meter.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <map>
 #include <utility>
 
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/roofs/resting_threads.h"
 #include "lib/timing/statistics.h"
 
@@ -24,8 +24,11 @@ constexpr double kRecheckMargin = 1.1;     // beyond the kept range
 
 // A round may be as short as a burst, and a single round is unreliable, so a run begins with this many.
 constexpr int kRounds = 9;
-// A candidate that takes so many times its time in one of them has no others.
+// A candidate has no more of them once it takes so many times its time, as a first call may, and reaches less than this
+// part of the fastest one's rate: LibTorch's product of fp8 took 5 s, where loops take a millisecond (a Xeon with AMX,
+// 2026-11-30).
 constexpr double kSlow = 4;
+constexpr double kFarBehind = 0.25;
 
 // The maximum over the rounds would follow a single lucky one; a median would report the slow state of a shared
 // machine, which lasts from milliseconds to minutes, whenever it covers half of the rounds.
@@ -105,21 +108,22 @@ RoofNeeds StreamsAnd(std::initializer_list<Dtype> dtypes) {
 void Compete(std::span<Candidate> candidates, double seconds_each) {
   std::vector<std::vector<double>> rates(candidates.size());
   std::vector<std::vector<double>> standings(candidates.size());
-  std::vector<bool> is_slow(candidates.size());
+  std::vector<bool> is_out(candidates.size());
+  std::vector<double> took(candidates.size());
   for (int round = 0; round < kRounds; ++round) {
     std::map<std::string_view, std::vector<double>> of_roof;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (is_slow[i]) continue;
-      const auto begin = std::chrono::steady_clock::now();
+      if (is_out[i]) continue;
+      const double begin = WallSeconds();
       rates[i].push_back(candidates[i].measure(seconds_each / kRounds));
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-      // LibTorch's product of fp8 took 5 s, where others take a millisecond (a Xeon with AMX, 2026-11-30).
-      is_slow[i] = seconds.count() > kSlow * seconds_each;
+      took[i] = WallSeconds() - begin;
       of_roof[candidates[i].roof].push_back(rates[i].back());
     }
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (std::ssize(rates[i]) <= round) continue;
-      const double middle = timing::Median(of_roof[candidates[i].roof]);
+      if (is_out[i]) continue;
+      const std::vector<double>& of_all = of_roof[candidates[i].roof];
+      const double middle = timing::Median(of_all);
+      is_out[i] = took[i] > kSlow * seconds_each && rates[i].back() < kFarBehind * std::ranges::max(of_all);
       standings[i].push_back(middle > 0 ? rates[i].back() / middle : rates[i].back());
     }
   }

@@ -86,10 +86,11 @@ class EagerDecoder : public DecoderModel {
   using NormFunction = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight)>;
   using GateFunction = std::function<at::Tensor(const at::Tensor& gate_up)>;
   void NormBy(NormFunction norm) { norm_ = std::move(norm); }
+  void GateBy(GateFunction gate) { gate_ = std::move(gate); }
+
   // Turns heads [batch, heads, tokens, head_dim] in place by the angles of the tokens, unless it returns false.
   using TurnFunction = std::function<bool(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines)>;
   void TurnBy(TurnFunction turn) { turn_ = std::move(turn); }
-  void GateBy(GateFunction gate) { gate_ = std::move(gate); }
 
   const KvCache* keys_and_values() const override { return &cache_; }
   KvCache& cache() { return cache_; }

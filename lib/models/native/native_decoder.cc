@@ -202,8 +202,8 @@ class NativeDecoder final : public DecoderModel {
     ++library_kernels_;
     return false;
   }
-  // Whether our kernels take the tensor as it lies.
   static constexpr at::ScalarType kType = std::is_same_v<T, Bf16> ? at::kBFloat16 : at::kFloat;
+  // Whether our kernels take the tensor as it lies.
   static bool IsOurs(const at::Tensor& x) { return x.scalar_type() == kType && x.is_contiguous(); }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) {
     if (!IsOurs(x)) return {};

@@ -93,7 +93,7 @@ struct StoredDecoder {
   double group = 64;                     // for int4
   Activations activations = Activations::kDefault;
   bool int8_cache = false;   // keys and values in 8 bits, each head's vector with an fp32 factor
-  bool own_kernels = false;  // ours compute norms, products of rounded vectors, and the attention of prompts,
+  bool own_kernels = false;  // ours compute norms, products of rounded vectors, rotations and attention of prompts,
   bool tiles = false;        // and those of a prompt in bf16
   bool packs_int4 = false;   // whose tiles, in registers, take vectors for weights in int4 as they do for bf16
 

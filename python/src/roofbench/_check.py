@@ -275,6 +275,11 @@ class Tolerance:
             return self.given[number] if number < len(self.given) else None
         return self.given
 
+    def relative(self, number: int) -> float:
+        """Of an output of floating-point numbers."""
+        given = self.of(number)
+        return self.default if given is None else given
+
     def misfit(self, outputs: int) -> str:
         """Why it does not fit so many outputs, or ""."""
         given = self.given if isinstance(self.given, (Mapping, Sequence)) else ()
@@ -358,9 +363,7 @@ def unseen(results: Sequence[Value], allowed: Tolerance) -> list[str]:
         return []
     notes = []
     for number, value in enumerate(results):
-        given = allowed.of(number)
-        limit = allowed.default if given is None else given
-        if value.is_whole or not limit:
+        if value.is_whole or not (limit := allowed.relative(number)):
             continue
         share = _core.unseen_share(value.exact("d"), limit)
         if share > _MOST_UNSEEN:
@@ -379,8 +382,7 @@ def passing_parts(results: Sequence[Value], allowed: Tolerance, largest: Array) 
     numbers = value_of(largest).exact("d")
     mean, deviation = abs(float(numbers.mean())), float(numbers.std())
     for number in range(len(results)):
-        given = allowed.of(number)
-        limit = 2 * mean * (allowed.default if given is None else given)  # of the result and its root mean square
+        limit = 2 * mean * allowed.relative(number)  # of the result and its root mean square
         part = deviation**2 / (deviation**2 + numbers.size * limit**2) if deviation and limit else 1.0
         if part < _MOST_UNSEEN:
             return [

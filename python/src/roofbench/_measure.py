@@ -757,14 +757,11 @@ def _seeds(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # there is none, or it is unknown
         return []
-    given = zip(names, arguments, strict=False)
     return [
-        f"argument {index} (a seed)" for index, (name, one) in enumerate(given) if "seed" in name and _is_plain(one)
+        f"argument {index} (a seed)"
+        for index, (name, one) in enumerate(zip(names, arguments, strict=False))
+        if "seed" in name and isinstance(one, (int, float, str, bytes))
     ]
-
-
-def _is_plain(argument: Any) -> bool:
-    return isinstance(argument, (int, float, str, bytes))
 
 
 def _may_be_replaced(numbers: NDArray[Any]) -> bool:
@@ -812,12 +809,12 @@ def measure(
     reference: computes the same from the same arguments; it gets private copies in double precision.
     cache: "cold" evicts all arrays and the last result before each call, untimed; "warm" leaves them where the last
         call left them.
-    tolerance: largest relative deviation of an element, of which the root mean square of all may be half, and which is
-        never below the rounding of the type; by default it follows from the dtypes, from `reduction`, the number of
-        terms of the longest sum, and from the rounding of the reference itself. One for each output, [1e-3, None], or
-        by the number of the output, {1: 2}: None is the default. Whole numbers must be equal, or differ by so many at
-        most. If the reference gives the value before rounding, they must be that value rounded, and near a tie either
-        neighbor.
+    tolerance: largest relative deviation of an element, of which the root mean square of all may be half (a quarter of
+        the reference's at most), and which is never below the rounding of the type; by default it follows from the
+        dtypes, from `reduction`, the number of terms of the longest sum, and from the rounding of the reference itself.
+        One for each output, [1e-3, None], or by the number of the output, {1: 2}: None is the default. Whole numbers
+        must be equal, or differ by so many at most. If the reference gives the value before rounding, they must be that
+        value rounded, and near a tie either neighbor.
     mutates: numbers of the arguments that a call may change; they are restored before each call, untimed.
     grads: gradients of leaf tensors are results, and are dropped before each call, untimed.
     inputs: gives arguments for a seed, where other values of the same kind as the given ones would not do.
