@@ -113,17 +113,19 @@ void Compete(std::span<Candidate> candidates, double seconds_each) {
   for (int round = 0; round < kRounds; ++round) {
     std::map<std::string_view, std::vector<double>> of_roof;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (is_out[i]) continue;
-      const double begin = WallSeconds();
-      rates[i].push_back(candidates[i].measure(seconds_each / kRounds));
-      took[i] = WallSeconds() - begin;
+      if (!is_out[i]) {
+        const double begin = WallSeconds();
+        rates[i].push_back(candidates[i].measure(seconds_each / kRounds));
+        took[i] = WallSeconds() - begin;
+      }
+      // One that is out stays what the others stand against: without it, they would be no better than themselves.
       of_roof[candidates[i].roof].push_back(rates[i].back());
     }
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (is_out[i]) continue;
       const std::vector<double>& of_all = of_roof[candidates[i].roof];
       const double middle = timing::Median(of_all);
-      is_out[i] = took[i] > kSlow * seconds_each && rates[i].back() < kFarBehind * std::ranges::max(of_all);
+      is_out[i] =
+          is_out[i] || (took[i] > kSlow * seconds_each && rates[i].back() < kFarBehind * std::ranges::max(of_all));
       standings[i].push_back(middle > 0 ? rates[i].back() / middle : rates[i].back());
     }
   }
