@@ -112,7 +112,7 @@ std::string PressureText(const Pressure& pressure, int threads, const WaysOut& w
     const double tenths = std::round(10 * pressure.SlowerBy(with)) / 10;
     if (tenths == 1) return std::string("as long as alone");
     std::ostringstream said;
-    said << "about " << (tenths < 10 ? tenths : std::round(pressure.SlowerBy(with))) << " times as long";
+    said << "about " << (tenths < 10 ? tenths : std::round(pressure.SlowerBy(with))) << " times as long as alone";
     return said.str();
   };
   std::ostringstream text;

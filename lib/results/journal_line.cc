@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMostSeconds = 1e12;  // as in tools/report's schema of journals
+constexpr double kMostSeconds = 1e6;  // as in tools/report's schema of journals
 
 constexpr Verdict kVerdicts[] = {Verdict::kMeasured, Verdict::kSkipped, Verdict::kFailed, Verdict::kInterrupted};
 constexpr timing::StopReason kStops[] = {timing::StopReason::kConverged,  timing::StopReason::kNarrow,

@@ -29,13 +29,14 @@ TEST(Pressure, ACaseGetsItsShareOfTheProcessors) {
 }
 
 TEST(Pressure, TheTextSaysWhatToExpectAndTheWaysOut) {
-  EXPECT_THAT(PressureText(kThirtyOnTwo, 3, {}),
-              AllOf(HasSubstr("other programs use 98 % of the processors (30 threads run or wait for 2)"),
-                    HasSubstr("about 17 times as long"), HasSubstr("--wait_quiet=600"), HasSubstr("--threads=1")));
+  EXPECT_THAT(
+      PressureText(kThirtyOnTwo, 3, {}),
+      AllOf(HasSubstr("other programs use 98 % of the processors (30 threads run or wait for 2)"),
+            HasSubstr("about 17 times as long as alone"), HasSubstr("--wait_quiet=600"), HasSubstr("--threads=1")));
   EXPECT_THAT(PressureText(kThirtyOnTwo, 2, {}),
-              HasSubstr("; with --threads=1 about 16 times as long, and no thread waits for another"));
+              HasSubstr("; with --threads=1 about 16 times as long as alone, and no thread waits for another"));
   EXPECT_THAT(PressureText({.others_share = 0.6, .others_running = 1, .processors = 2}, 2, {}),
-              AllOf(HasSubstr("(1 thread runs or waits for 2): a case takes about 1.5 times as long"),
+              AllOf(HasSubstr("(1 thread runs or waits for 2): a case takes about 1.5 times as long as alone"),
                     HasSubstr("--threads=1 as long as alone, and no thread")));
   EXPECT_THAT(PressureText(kThirtyOnTwo, 1, {}), Not(HasSubstr("--threads"))) << "it has one";
   EXPECT_THAT(PressureText(kThirtyOnTwo, 2, {.wait = "", .one_thread = "OMP_NUM_THREADS=1"}),

@@ -271,7 +271,7 @@ TEST_F(JournalTest, AnUntrustedLineIsRefusedWithoutACrash) {
                                                         {"\"first_sample\":0", "\"first_sample\":9000000000000000000"},
                                                         {"\"steps_per_sample\":2", "\"steps_per_sample\":0"},
                                                         {"\"ci\":0", "\"ci\":1e308,\"x\":0"},
-                                                        {"\"samples_s\":[0.1", "\"samples_s\":[1e13"},
+                                                        {"\"samples_s\":[0.1", "\"samples_s\":[1.07e6"},
                                                         {"\"ci\":", Many(1000) + "\"ci\":"},
                                                         {"\"repetition\":0", "\"repetition\":-1"}}) {
     std::ofstream(path_) << with(what, instead);

@@ -47,6 +47,7 @@ def test_a_program_ends_in_order_and_is_waited_for(how: str, number: signal.Sign
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(TOOLS)},
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it
     )
     assert command.stdout is not None
     assert command.stdout.readline() == b"runs\n"

@@ -186,6 +186,9 @@ std::string SummaryText(const CheckpointSummary& summary) {
                     HumanBytes(row.kv_bytes_per_token), HumanBytes(row.resident_bytes),
                     RateText(row.first_tokens_per_second), RateText(row.last_tokens_per_second));
   }
+  if (base.tied_head) {
+    text += "the table of tokens is not quantized; where its copy that is the head is, both are in the memory\n";
+  }
   StrAppendFormat(&text, "keys and values in 8 bits: %s a token\n", HumanBytes(summary.int8_kv_bytes_per_token));
   return text;
 }

@@ -214,6 +214,8 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     },
     "journal_negative_ratio": (_line_text(roof={"name": "m", "ratios": [-0.5]}), "ratios"),
     "journal_no_time": (_line_text(median_s=5e-324), "median_s"),
+    "journal_longest_time": (_line_text(median_s=1.07e6), "median_s"),
+    "journal_longest_sample": (_line_text(samples_s=[1.07e6]), "samples_s"),
     "journal_huge_counter": (_line_text(counters={"roof": 1e308}), "counters.roof"),
     "least_time": (_changed(real_time=5e-324), "real_time"),
     "most_time": (_changed(real_time=1e308), "real_time"),

@@ -76,7 +76,7 @@ const night = (() => {
 
   /** One over another, of several processes. */
   const histograms = (shapes, unit) => (colors) => {
-    const plot = charts.figure(colors, { height: 190, tools: "" });
+    const plot = charts.figure(colors, { height: 190, tools: "", x_axis_label: "time of a step", y_axis_label: "samples" });
     charts.words(plot.xaxes[0], (value) => units.shown(value, unit));
     for (const [, low, , counts, , high] of shapes) {
       const width = (high - low) / counts.length || Math.abs(low) * 0.01 || 1;
