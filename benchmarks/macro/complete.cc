@@ -141,7 +141,7 @@ absl::Status SupportsDraft(const Point& at, std::size_t prompts, std::size_t pro
 // The text of the model alone.
 PlainText PlainTextOf(GenerationCase& plain) {
   const at::NoGradGuard no_grad;
-  for (const bool is_sample : {false, true}) plain.generation.Run([] {}, is_sample);
+  for (const int64_t measurement : {0, 1}) plain.generation.Run([] {}, measurement);
   return {plain.generation.Ids(0), plain.generation.gap_seconds()};
 }
 

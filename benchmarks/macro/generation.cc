@@ -55,7 +55,7 @@ void GenerationCase::Run(timing::PhaseMarker& marker) {
         library_kernels = generation.decoder().LibraryKernels();
         if (generation.most_new() > 1) range.emplace("decode");
       },
-      marker.IsSample());
+      marker.Measurement());
   range.reset();
   if (generation.steps() > 1) marker.End(kDecode);
 }

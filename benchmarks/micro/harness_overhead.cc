@@ -36,7 +36,7 @@ void RunSampler(Overhead& o) {
 }
 
 const Registration kHarnessOverhead =
-    FamilyOf<Overhead>("harness_overhead", "the sampler over an empty step: its own cost is overhead_ns")
+    FamilyOf<Overhead>("harness_overhead", "10,000 samples of an empty step: what one costs the sampler is overhead_ns")
         .Choice("what", {"sampler"})
         .DefaultCache(kWarm)
         .Work([](const Point&) { return workload::Cost{}; })

@@ -72,7 +72,7 @@ class Rotation {
 
 timing::Step Unmarked(timing::Step step) {
   return [step = std::move(step)](timing::PhaseMarker& marker) {
-    timing::IgnoredPhases ignored(marker.IsSample());
+    timing::IgnoredPhases ignored(marker.Measurement());
     step(ignored);
   };
 }
@@ -162,10 +162,12 @@ bool OnAnyRank(const RankTeam* team, bool here) { return team == nullptr ? here 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
                        SlowestClock* slowest, RankTeam* team, SpotChecks* checks, Outcome& outcome) {
-  sampling.watches_device = sampling.is_measurement = true;
+  sampling.watches_device = true;
+  static int64_t measurements = 0;
   const auto is_wrong = [&] { return checks != nullptr && !checks->status().ok(); };
   const auto ends = [&] { return is_wrong() || (interrupted && interrupted()); };
   for (int attempt = 0;; ++attempt) {
+    sampling.measurement = ++measurements;
     hardware::ConditionsWatch watch = WatchConditions(device, OtherCpuOf(team));
     sampling.interrupted = [&] {
       watch.Poll();

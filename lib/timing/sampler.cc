@@ -94,8 +94,8 @@ class PhaseRecorder final : public PhaseMarker {
 
   // Whether the ends of phases are marked, or only checked (outside of a chunk). On at first.
   void SetMarking(bool marking) { marking_ = marking; }
-  void BeginSamples() { are_samples_ = true; }
-  bool IsSample() const override { return are_samples_ && marking_; }
+  void BeginSamples(int64_t measurement) { measurement_ = measurement; }
+  int64_t Measurement() const override { return marking_ ? measurement_ : 0; }
 
   // Calls the step and checks that it ended all of its phases.
   void Run(const Step& step) {
@@ -158,7 +158,7 @@ class PhaseRecorder final : public PhaseMarker {
   std::size_t ended_ = 0;  // by the current step
   bool learned_ = false;
   bool marking_ = true;
-  bool are_samples_ = false;
+  int64_t measurement_ = 0;
 };
 
 class Sampler {
@@ -195,7 +195,7 @@ class Sampler {
     }
     if (options_.warmed_up) options_.warmed_up();
     sampling_since_ = Elapsed();
-    if (options_.is_measurement) recorder_.BeginSamples();
+    recorder_.BeginSamples(options_.measurement);
     for (;;) {
       TakeChunk();
       const double roof_after = ProbeRoof();

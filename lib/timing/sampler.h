@@ -18,19 +18,20 @@ class PhaseMarker {
  public:
   virtual ~PhaseMarker() = default;
   virtual void End(int phase) = 0;
-  // Whether the step is part of a sample of its case, for what it times itself: not of a warm-up, a check or a pilot.
-  virtual bool IsSample() const { return false; }
+  // The measurement of its case of which the step is a sample, for what it times itself; 0: of none, as in a warm-up, a
+  // check or a pilot. Of the samples of several, those of the last count.
+  virtual int64_t Measurement() const { return 0; }
 };
 
 // For steps whose phases are not timed.
 class IgnoredPhases : public PhaseMarker {
  public:
-  explicit IgnoredPhases(bool is_sample = false) : is_sample_(is_sample) {}
+  explicit IgnoredPhases(int64_t measurement = 0) : measurement_(measurement) {}
   void End(int /*phase*/) override {}
-  bool IsSample() const override { return is_sample_; }
+  int64_t Measurement() const override { return measurement_; }
 
  private:
-  const bool is_sample_;
+  const int64_t measurement_;
 };
 
 // One step. It must do the same work each time it is called.
@@ -47,7 +48,7 @@ struct SampleOptions {
   int64_t min_samples = 10;
   int64_t max_samples = 5000;
   int64_t least_samples = 1;     // taken regardless of the time limits
-  bool is_measurement = false;   // steps are told that they are samples of their case (PhaseMarker::IsSample)
+  int64_t measurement = 0;       // what steps are told that they are samples of (PhaseMarker::Measurement)
   bool exact_samples = false;    // take exactly max_samples, regardless of the other limits
   double max_time = 0.4;         // seconds of samples (the timed steps alone)
   double max_wall = 4.0;         // seconds of everything: warm-up, samples, roof probes

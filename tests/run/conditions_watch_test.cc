@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/conditions/conditions_watch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "lib/run/session.h"
 #include "tests/run/simple_case.h"
@@ -103,28 +106,40 @@ TEST(ConditionsWatch, AProcessorHasNoPowerCap) {
   EXPECT_EQ(WatchConditions(device).Finish().power_capped, std::nullopt);
 }
 
+struct HotRun {
+  Outcome outcome;
+  int pauses = 0;
+  std::set<int64_t> measurements;  // that steps were samples of
+};
+
 // Heat slows the device down for the first `hot` measurements.
-std::pair<Outcome, int> RunHot(int hot) {
+HotRun RunHot(int hot) {
   FakeDevice device;
   RunOptions options;
   options.reference = "a100-sxm4-40gb";
+  HotRun run;
   const Family family = TestFamily(device, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
-    return CaseOf(in.Randn({4}), [&] {
+    Case built = CaseOf(in.Randn({4}), [] {});
+    built.step = [&](timing::PhaseMarker& marker) {
       device.fake_clock.Advance(1e-3);
       if (device.pauses < hot) ++device.conditions.throttle_events;
-    });
+      if (marker.Measurement() != 0) run.measurements.insert(marker.Measurement());
+    };
+    return built;
   });
-  Outcome outcome = Session(options, device, {PlannedOf(family)}, nullptr).Run(0);
-  return {std::move(outcome), device.pauses};
+  run.outcome = Session(options, device, {PlannedOf(family)}, nullptr).Run(0);
+  run.pauses = device.pauses;
+  return run;
 }
 
 TEST(ThermalSlowdown, IsMeasuredAgainAfterAPauseAndFlaggedIfItStays) {
-  const auto [once, pauses] = RunHot(1);
-  EXPECT_FALSE(once.conditions.throttled);
-  EXPECT_EQ(pauses, 1);
-  const auto [always, all_pauses] = RunHot(100);
-  EXPECT_TRUE(always.conditions.throttled);
-  EXPECT_EQ(all_pauses, 2);
+  const HotRun once = RunHot(1);
+  EXPECT_FALSE(once.outcome.conditions.throttled);
+  EXPECT_EQ(once.pauses, 1);
+  EXPECT_THAT(once.measurements, testing::SizeIs(2)) << "what steps time themselves is of one alone";
+  const HotRun always = RunHot(100);
+  EXPECT_TRUE(always.outcome.conditions.throttled);
+  EXPECT_EQ(always.pauses, 2);
 }
 
 }  // namespace

@@ -97,17 +97,17 @@ class BeforeStepTest : public SamplerTest {
   }
 };
 
-TEST(Steps, AreToldWhetherTheyAreSamples) {
-  for (const bool is_measurement : {false, true}) {
+TEST(Steps, AreToldOfWhichMeasurementTheyAreSamples) {
+  for (const int64_t measurement : {0, 7}) {
     FakeClock clock;
     std::string told;
     const Step step = [&](PhaseMarker& marker) {
-      told += marker.IsSample() ? 's' : '-';
+      told += marker.Measurement() == 7 ? 's' : '-';
       clock.Advance(1e-3);
     };
     SampleOptions options = Exactly(4);
     options.warmup_iters = 2;
-    options.is_measurement = is_measurement;
+    options.measurement = measurement;
     options.chunk_seconds = 2e-3;
     const RoofProbe probe = [&](double) {
       told += 'r';
@@ -115,7 +115,7 @@ TEST(Steps, AreToldWhetherTheyAreSamples) {
     };
     TakeSamples(clock, step, 0, probe, options);
     std::erase(told, 'r');
-    EXPECT_EQ(std::ranges::count(told, 's'), is_measurement ? 4 : 0) << told;
+    EXPECT_EQ(std::ranges::count(told, 's'), measurement == 7 ? 4 : 0) << told;
     EXPECT_EQ(told.substr(0, 2), "--") << "of the warm-up";
   }
 }

@@ -195,11 +195,16 @@ void Generation::Speculate(const std::function<void()>& prompt_read) {
   made_of_.front() = steps_;
 }
 
-void Generation::Run(const std::function<void()>& prompt_read, bool is_sample) {
+void Generation::Run(const std::function<void()>& prompt_read, int64_t measurement) {
   const double start = Now();
   Generate(prompt_read);
   if (first_seconds_ == 0) first_seconds_ = Now() - start;
-  if (!is_sample) return;
+  if (measurement == 0) return;
+  if (measurement != measurement_) {
+    measurement_ = measurement;
+    samples_ = 0;
+    gaps_.clear();
+  }
   options_.times->Gaps(gaps_);
   ++samples_;
 }

@@ -52,8 +52,9 @@ class Generation {
   // Its cache must have room for the longest prompt and every new token.
   Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options);
 
-  // Calls `prompt_read` when the first token is chosen. Does not allocate, except in a search.
-  void Run(const std::function<void()>& prompt_read, bool is_sample = false);
+  // Calls `prompt_read` when the first token is chosen. Does not allocate, except in a search. `measurement`: of which
+  // the run is a sample; 0: of none.
+  void Run(const std::function<void()>& prompt_read, int64_t measurement = 0);
 
   const DecoderModel& decoder() const { return *decoder_; }
   int64_t most_new() const { return options_.most_new; }
@@ -77,7 +78,7 @@ class Generation {
   // and all texts have one length, otherwise a [1, n] for each.
   std::vector<at::Tensor> Read() const;
 
-  // Seconds of the first run, and between tokens in those that are samples.
+  // Seconds of the first run, and between tokens in the samples of the last measurement.
   double first_seconds() const { return first_seconds_; }
   const std::vector<double>& gaps() const { return gaps_; }
   // The mean sum of the gaps of a sample.
@@ -118,7 +119,8 @@ class Generation {
   std::vector<int64_t> made_of_;
   at::Tensor kept_;  // [batch, vocab], as logits
   at::Tensor logits_;
-  int64_t samples_ = 0;
+  int64_t measurement_ = 0;  // the last
+  int64_t samples_ = 0;      // of it
   double first_seconds_ = 0;
   std::vector<double> gaps_;
 };

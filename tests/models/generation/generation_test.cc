@@ -73,9 +73,11 @@ TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
   generation.Run([&] { ++prompts; });
   EXPECT_EQ(Texts(generation), first);
   EXPECT_TRUE(generation.gaps().empty()) << "of a warm-up";
-  generation.Run([&] { ++prompts; }, /*is_sample=*/true);
-  EXPECT_EQ(generation.gaps().size(), 5);
-  EXPECT_EQ(prompts, 3);
+  for (const int64_t measurement : {1, 1, 2}) generation.Run([&] { ++prompts; }, measurement);
+  EXPECT_EQ(generation.gaps().size(), 5) << "of the last measurement alone";
+  generation.Run([&] { ++prompts; }, 2);
+  EXPECT_EQ(generation.gaps().size(), 10);
+  EXPECT_EQ(prompts, 6);
 }
 
 TEST_F(GenerationTest, SamplesOnRequest) {

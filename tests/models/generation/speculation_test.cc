@@ -66,7 +66,7 @@ class SpeculationTest : public testing::TestWithParam<std::string> {
     // Twice, and moved between: the second run must not depend on the first.
     generation.Run([] {});
     Generation moved = std::move(generation);
-    moved.Run([] {}, /*is_sample=*/true);
+    moved.Run([] {}, /*measurement=*/1);
     return moved;
   }
 
