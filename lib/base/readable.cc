@@ -7,9 +7,27 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
+#include <system_error>
 
 namespace roofbench {
+
+// By its open files: the list of its memory takes milliseconds to read.
+bool ServesMemory() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator file("/proc/self/fd", error), end; !error && file != end;
+       file.increment(error)) {
+    std::error_code closed;
+    if (std::filesystem::read_symlink(file->path(), closed).string().find("userfaultfd") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
 
 bool IsReadable(const void* begin, std::size_t bytes) {
   if (bytes == 0) return true;
@@ -26,6 +44,24 @@ bool IsReadable(const void* begin, std::size_t bytes) {
   const iovec here{read.data(), read.size()};
   const ssize_t count = process_vm_readv(getpid(), &here, 1, places.data(), places.size(), 0);
   return count == static_cast<ssize_t>(kPlaces) || (count < 0 && errno != EFAULT);
+}
+
+bool IsServed(const void* begin, std::size_t bytes) {
+  if (bytes == 0 || !ServesMemory()) return false;
+  const auto first = reinterpret_cast<std::uintptr_t>(begin);
+  std::ifstream file("/proc/self/smaps");
+  bool is_here = false;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::uintptr_t from = 0, to = 0;
+    char dash = 0;
+    if (words >> std::hex >> from >> dash >> to && dash == '-') {
+      is_here = from < first + bytes && first < to;
+    } else if (is_here && line.starts_with("VmFlags:") && (line + ' ').find(" um ") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace roofbench

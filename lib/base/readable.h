@@ -11,4 +11,9 @@ namespace roofbench {
 // does not say.
 bool IsReadable(const void* begin, std::size_t bytes);
 
+// Whether this process has memory whose pages a thread, or another process, may supply when they are read
+// (userfaultfd(2)), and whether this is such.
+bool ServesMemory();
+bool IsServed(const void* begin, std::size_t bytes);
+
 }  // namespace roofbench

@@ -450,6 +450,10 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) 
     journal = *found;
     // Any other journal is refused when it is opened, with the reason.
     const absl::StatusOr<RunSoFar> run = ReadRunSoFar(journal);
+    if (absl::IsNotFound(run.status()) && !options->says_what) {
+      return absl::NotFoundError(StrCat("--resume: there is no journal ", journal,
+                                        ", and no flag says what to run; check its name, or give the run's flags"));
+    }
     if (run.ok() && !options->says_what) {
       std::vector<std::string> both = {options->program};
       both.insert(both.end(), run->arguments.begin(), run->arguments.end());

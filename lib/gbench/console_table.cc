@@ -85,6 +85,9 @@ std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
       notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
   }
   if (CounterOf(run, "new_values") > 0) notes.emplace_back("new values for each step");
+  if (const double untimed = CounterOf(run, "untimed_ms"); untimed > 0) {
+    notes.push_back(absl::StrCat("prepares for ", HumanTime(untimed / 1e3), ", untimed"));
+  }
   if (const double share = CounterOf(run, "unseen"); share > 0) {
     notes.push_back(absl::StrCat(HumanShare(share), " of the result too small to be checked"));
   }

@@ -85,9 +85,17 @@ class SuiteRun {
     }
     const std::vector<double> expected = ExpectedSeconds(session_.plan(), options_, device_);
     if (options_.format == "console" && !state_.described()) {
-      const double seconds = options_.repetitions * std::accumulate(expected.begin(), expected.end(), 0.0);
+      std::size_t left = 0;
+      double seconds = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        for (int repetition = 0; repetition < options_.repetitions; ++repetition) {
+          if (session_.IsRestored(i, repetition)) continue;
+          ++left;
+          seconds += expected[i];
+        }
+      }
       std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO))
-                << PlanText(expected.size(), options_.repetitions, seconds) << std::endl;
+                << PlanText(expected.size(), options_.repetitions, left, seconds) << std::endl;
       state_.SetDescribed();
     }
     for (const std::string& warning : warnings_) {
@@ -164,8 +172,8 @@ class SuiteRun {
       progress_.Announce("");
     }
     state_.SetPreparing(false);
-    roofs_ = roofs.text;
-    if (is_first_process) {
+    roofs_ = finished < Repetitions() ? roofs.text : "as in the journal";
+    if (is_first_process && finished < Repetitions()) {
       warnings_ = {options_.pressure.empty() ? BusyText(LoadNow(roofs)) : options_.pressure,
                    hardware::FindThreadPlaces(device_.threads()).CrowdText()};
     }

@@ -406,6 +406,9 @@ constexpr CounterSpec kTable[] = {
     {"repeated_chunks", "count", kNeither, 0, kMeasured,
      "chunks of samples that were taken again, since the GPU's clock had fallen below three quarters of its usual rate",
      "the case does not run on one GPU"},
+    {"untimed_ms", "ms", kNeither, 0, kMeasured,
+     "time of what the case prepares before each of its samples, which is in no figure",
+     "it prepares nothing, or no longer than it takes to restore what is in its result"},
     {"new_values", "0 or 1", kNeither, 0, kExact,
      "1: each step found new values, since steps were faster with those of the step before: something is kept, or the "
      "processor learns which branches they take",

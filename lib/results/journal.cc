@@ -139,7 +139,8 @@ absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now) {
     const std::string before = ValueOf(recorded, name);
     if (before != value) {
       return absl::FailedPreconditionError(
-          absl::StrCat("belongs to another run: its ", name, " was '", before, "' and is now '", value, "'"));
+          absl::StrCat("belongs to another run, with the ", name, " '", before, "' and not '", value, "'",
+                       name == "flags" ? "; without these flags, --resume continues it with its own" : ""));
     }
   }
   return absl::OkStatus();

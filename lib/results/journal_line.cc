@@ -66,6 +66,7 @@ Json OutcomeJson(const Outcome& outcome) {
   }
   line["flops_by_precision"] = std::move(by_precision);
   if (!outcome.noise.empty()) line["noise"] = outcome.noise;
+  if (WasBesideOthers(outcome.conditions)) line["taken_share"] = std::min(1.0, TakenShare(outcome.conditions));
   Json counters = Json::object();
   for (const auto& [name, value] : outcome.counters) counters[name] = value;
   line["counters"] = std::move(counters);
@@ -144,6 +145,8 @@ Outcome OutcomeOf(const Json& line) {
     outcome.conditions.throttled |= name == "throttled" && value != 0;
   }
   for (const Json& reason : line.value("noise", Json::array())) outcome.noise.push_back(NameIn(reason));
+  outcome.conditions.others_share = line.value("taken_share", 0.0);
+  Require(outcome.conditions.others_share >= 0 && outcome.conditions.others_share <= 1, "taken_share is no share");
   outcome.roof_name = line.at("roof").at("name");
   outcome.roof_ratios = line.at("roof").at("ratios").get<std::vector<double>>();
   if (line.contains("phase_samples_s")) {

@@ -13,11 +13,13 @@
 
 #include "lib/base/process.h"
 #include "lib/device/conditions/energy_clock.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/observe/ranges.h"
 #include "lib/ranks/link_meter.h"
 #include "lib/results/evaluation.h"
 #include "lib/run/slowest_clock.h"
 #include "lib/run/spot_checks.h"
+#include "lib/suite/check.h"
 #include "lib/timing/clock_watch.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
@@ -29,6 +31,9 @@ namespace {
 constexpr int kThermalRetries = 2;
 
 constexpr double kMilliseconds = 1e3;
+// At least, of operands that are part of the result, which a case restores before a sample; and what it takes besides.
+constexpr double kRestoredBytesPerSecond = 4e9;
+constexpr double kRestoring = 20e-6;
 
 // Steps over the copies of a case, one after the other.
 class Rotation {
@@ -54,16 +59,32 @@ class Rotation {
     return next_ == 0 || number_ >= std::ssize(built_.copies) ? &built_.copies[next_] : nullptr;
   }
 
-  // Makes the operands of the next steps cold; once in a round, so that the others keep the pace of the host.
+  // Prepares the copies, and makes the operands of the next steps cold; once in a round, so that the others keep the
+  // pace of the host.
   void PrepareFor(int64_t steps) {
+    if (built_.first().prepare) {
+      const double begin = hardware::WallSeconds();
+      for (const Case& copy : built_.copies) copy.prepare();
+      prepared_.push_back((hardware::WallSeconds() - begin) / static_cast<double>(built_.copies.size()));
+    }
     if (!built_.displaces || since_displaced_ + steps <= std::ssize(built_.copies)) return;
     device_.DisplaceCache().IgnoreError();  // it could when the case was built
     since_displaced_ = 0;
   }
 
+  // What a copy's preparation takes; 0 where it is as short as restoring what is in its result.
+  double UntimedSeconds() const {
+    if (prepared_.empty()) return 0;
+    double bytes = 0;
+    for (const at::Tensor& tensor : WholeResult(built_.first())) bytes += static_cast<double>(tensor.nbytes());
+    const double seconds = timing::Median(prepared_);
+    return seconds > kRestoring + bytes / kRestoredBytesPerSecond ? seconds : 0;
+  }
+
  private:
   const BuiltCase& built_;
   Device& device_;
+  std::vector<double> prepared_;  // seconds
   SpotChecks* checks_ = nullptr;
   std::size_t next_ = 0;
   int64_t number_ = 0;
@@ -106,10 +127,7 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
     };
   }
   if (one.prepare || slowest != nullptr || built.displaces) {
-    sampling.before_sample = [&built, slowest, &rotation](int64_t steps) {
-      for (const Case& copy : built.copies) {
-        if (copy.prepare) copy.prepare();
-      }
+    sampling.before_sample = [slowest, &rotation](int64_t steps) {
       rotation.PrepareFor(steps);
       if (slowest != nullptr) slowest->BeginSample();
     };
@@ -316,6 +334,9 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
     outcome.figures.emplace_back("last_rank", slowest->LastRank());
   }
   AddFiguresOfDevice(first, outcome);
+  if (const double seconds = rotation.UntimedSeconds(); seconds > 0) {
+    outcome.figures.emplace_back("untimed_ms", kMilliseconds * seconds);
+  }
   if (!links.empty()) {
     outcome.figures.emplace_back("link_alpha_ms", kMilliseconds * MedianOf(links, &ranks::LinkSpeed::alpha));
     outcome.figures.emplace_back("linkbw", MedianOf(links, &ranks::LinkSpeed::beta));

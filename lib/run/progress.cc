@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/text.h"
 
 namespace roofbench {
 namespace {
@@ -28,9 +29,13 @@ std::string RoughTime(double seconds) {
   return absl::StrFormat("%.1f h", seconds / kHour);
 }
 
-std::string PlanText(std::size_t cases, int repetitions, double seconds) {
-  return absl::StrCat(cases, cases == 1 ? " case" : " cases",
-                      repetitions > 1 ? absl::StrCat(", ", repetitions, " repetitions each") : "", ", about ",
+std::string PlanText(std::size_t cases, int repetitions, std::size_t left, double seconds) {
+  const std::string plan =
+      absl::StrCat(Counted(cases, "case"), repetitions > 1 ? absl::StrCat(", ", repetitions, " repetitions each") : "");
+  const std::size_t all = cases * static_cast<std::size_t>(repetitions);
+  if (left == 0) return absl::StrCat(plan, ", all finished: nothing is measured");
+  const std::string of_all = repetitions > 1 ? absl::StrCat(" of ", all) : "";
+  return absl::StrCat(plan, left < all ? absl::StrCat(", ", left, of_all, " left") : "", ", about ",
                       RoughTime(seconds));
 }
 

@@ -18,7 +18,7 @@ namespace roofbench {
 std::string RoughTime(double seconds);
 
 // "12 cases, 3 repetitions each, about 75 s"
-std::string PlanText(std::size_t cases, int repetitions, double seconds);
+std::string PlanText(std::size_t cases, int repetitions, std::size_t left, double seconds);
 
 // "[3/12] matmul/impl:eager/…  35 s left" in at most `width` columns; the name is shortened. Negative seconds: not
 // known.

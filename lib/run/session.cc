@@ -14,6 +14,7 @@
 #include "lib/aten/precision_scopes.h"
 #include "lib/base/process.h"
 #include "lib/base/process_state.h"
+#include "lib/base/readable.h"
 #include "lib/base/text.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/hardware/threads.h"
@@ -217,8 +218,9 @@ void Session::EndCase(Outcome& outcome, const BeforeCase& before) {
     std::cerr << ProgramName() << ": " << outcome.name << " changed " << absl::StrJoin(changed, ", ")
               << " of its process; the next case has it as it was\n";
   }
-  left_threads_ = before.threads.AtWork() > 0;
-  if (left_threads_) {
+  const bool works_on = before.threads.AtWork() > 0;
+  left_threads_ = works_on || ServesMemory();  // whose memory the next case may get
+  if (works_on) {
     std::cerr << ProgramName() << ": " << outcome.name << " left a thread that still works, beside the next cases\n";
   }
   hardware::ReleaseFreedMemory();

@@ -26,6 +26,7 @@ class Session {
   // Adds outcomes that an earlier process of this run finished: Run returns each once, instead of measuring.
   // Outcomes are matched by their names in the plan.
   void Restore(std::vector<Outcome> finished);
+  bool IsRestored(std::size_t index, int repetition) const { return restored_.contains({index, repetition}); }
 
   // Runs the next repetition of a case: predicts, builds, checks, samples. Never throws: errors set the verdict of the
   // outcome. The reference stays valid for the lifetime of the session.

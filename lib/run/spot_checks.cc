@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -43,6 +44,8 @@ constexpr int kSingleSteps = 8;
 // Steps of which each checks the last, and the share of that time that those before it may take.
 constexpr int64_t kMostInARow = 8;
 constexpr double kShareInARow = 0.1;
+// The first ones check a step that another precedes even where there is no time for that in all.
+constexpr int kPairs = 2;
 constexpr double kMostSingleSeconds = 0.012;
 // So many times as long for the first few, if parts can be checked: on a busy machine each takes several times as long.
 constexpr int kFewSingleSteps = 6;
@@ -122,9 +125,23 @@ void ExchangeFew(const std::vector<at::Tensor>& tensors, std::mt19937_64& random
   }
 }
 
-// Every element takes the place of another, by two rotations; if not `is_new`, the second takes back the first, so that
-// the same memory is read and written.
-void Rotate(const std::vector<at::Tensor>& tensors, std::mt19937_64& random, bool is_new = true) {
+// Inverts some of the last bits of fp32 numbers, or of none. Not of zeros, subnormal or infinite numbers, which could
+// become others; narrower types have so few values that a table of all is a kernel.
+void InvertLastBits(const at::Tensor& tensor, uint32_t mask) {
+  if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.scalar_type() != at::kFloat) return;
+  constexpr uint32_t kExponent = 0x7f800000;
+  auto* const bits = static_cast<uint32_t*>(tensor.mutable_data_ptr());
+  std::transform(bits, bits + tensor.numel(), bits, [mask](uint32_t one) {
+    const uint32_t exponent = one & kExponent;
+    return exponent == 0 || exponent == kExponent ? one : one ^ mask;
+  });
+}
+
+// Every element takes the place of another, by two rotations, and has other last bits, so that a table of the values
+// that were there at first does not have it; `inverted` has these bits by address. If not `is_new`, the second rotation
+// takes back the first, and the bits are those of the start, so that the same memory is read and written.
+void Rotate(const std::vector<at::Tensor>& tensors, std::mt19937_64& random, std::map<const void*, uint32_t>& inverted,
+            bool is_new = true) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& tensor : tensors) {
     const int64_t elements = tensor.numel();
@@ -145,6 +162,9 @@ void Rotate(const std::vector<at::Tensor>& tensors, std::mt19937_64& random, boo
     const int64_t by = 1 + Below(elements - 1, random);
     rotate(by);
     rotate(elements - by + (is_new ? 1 + Below(elements - 1, random) : 0));
+    constexpr int64_t kMasks = 1 << 10;
+    const uint32_t mask = is_new ? static_cast<uint32_t>(1 + Below(kMasks - 1, random)) : 0;
+    InvertLastBits(tensor, mask ^ std::exchange(inverted[tensor.const_data_ptr()], mask));
   }
 }
 
@@ -209,7 +229,7 @@ void SpotChecks::Restart() {
 void SpotChecks::Change(const Case& one, Amount amount, bool overwrite) {
   switch (amount) {
     case Amount::kAll:
-      Rotate(one.changing(), random_);
+      Rotate(one.changing(), random_, inverted_);
       break;
     case Amount::kParts:
       ExchangeParts(one.changing(), random_);
@@ -290,7 +310,7 @@ void SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, st
     // Either way the same memory is read and written.
     few.Begin(1);
     if (!is_new) few.TakeBack();
-    if (rotates) Rotate(next.changing(), random_, is_new);
+    if (rotates) Rotate(next.changing(), random_, inverted_, is_new);
   };
   std::vector<double> of_new, of_same;
   const auto take = [&](bool with_new, std::vector<double>& seconds) {
@@ -357,7 +377,10 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
     if (first_.prepare) first_.prepare();
     // Where no operand changes, the result may be that of a step of its own.
     const std::vector<at::Tensor> results = first_.changing().empty() ? std::vector<at::Tensor>() : WholeResult(first_);
-    const int64_t steps = in_a_row < 2 ? 1 : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
+    const bool is_pair = step <= kPairs && step_seconds < most;
+    const int64_t steps = is_pair        ? 2
+                          : in_a_row < 2 ? 1
+                                         : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
     if (steps > 1) exchanges.Begin(steps);
     for (int64_t i = 1; i <= steps; ++i) {
       if (i > 1) exchanges.Next();
@@ -414,7 +437,7 @@ void SpotChecks::Renew() {
   const Case* const next = next_();
   if (!status_.ok() || next == nullptr) return;
   if (renewals_.IsLookDue()) status_ = Advised(SomeRows(*next, random_).Check());
-  Rotate(next->changing(), random_);
+  Rotate(next->changing(), random_, inverted_);
 }
 
 }  // namespace roofbench

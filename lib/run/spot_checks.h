@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -82,8 +83,9 @@ class SpotChecks {
   double check_seconds_;  // of the last check of a whole result
   std::function<const Case*()> next_;
   std::mt19937_64 random_;
-  SomeRows watched_;    // of the result that was overwritten, if one was
-  OperandSample left_;  // of the copy that was changed last, as it was left for the next step
+  std::map<const void*, uint32_t> inverted_;  // last bits of operands, by address, as they are now
+  SomeRows watched_;                          // of the result that was overwritten, if one was
+  OperandSample left_;                        // of the copy that was changed last, as it was left for the next step
   std::optional<OverwrittenElement> element_;
   std::optional<timing::Exchanges> exchanges_;  // of the same copy, in effect from that step on
   int64_t steps_ = 0;                           // since the last call of Look

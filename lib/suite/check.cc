@@ -299,8 +299,14 @@ namespace {
 
 absl::Status CheckReadable(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_cpu() || !tensor.is_contiguous() || IsReadable(tensor.const_data_ptr(), tensor.nbytes())) continue;
-    return absl::DataLossError("the step left a result that cannot be read: its memory is protected");
+    if (!tensor.is_cpu() || !tensor.is_contiguous()) continue;
+    if (!IsReadable(tensor.const_data_ptr(), tensor.nbytes())) {
+      return absl::DataLossError("the step left a result that cannot be read: its memory is protected");
+    }
+    if (IsServed(tensor.const_data_ptr(), tensor.nbytes())) {
+      return absl::DataLossError(
+          "the step left a result whose memory is filled when it is read (userfaultfd): its work is not in the step");
+    }
   }
   return absl::OkStatus();
 }

@@ -275,6 +275,12 @@ void BindMachine(nb::module_& core) {
         return IsReadable(reinterpret_cast<const void*>(address), bytes);  // NOLINT(performance-no-int-to-ptr)
       },
       "address"_a, "bytes"_a, "Whether memory is there to be read (lib/base/readable.h)");
+  core.def(
+      "is_served",
+      [](std::uintptr_t address, std::size_t bytes) {
+        return IsServed(reinterpret_cast<const void*>(address), bytes);  // NOLINT(performance-no-int-to-ptr)
+      },
+      "address"_a, "bytes"_a, "Whether a thread may supply it when it is read (lib/base/readable.h)");
   nb::class_<SampleOptions>(core, "SampleOptions", "When to stop (lib/timing/sampler.h)")
       .def(
           "__init__",

@@ -216,7 +216,7 @@ TEST(Refusals, OfFiles) {
       {{"--journal={tmp}/precious"}, {"{tmp}/precious exists and is not a journal", "remove it"}},
       {{"--journal={tmp}/precious", "--resume"}, {"{tmp}/precious is not a journal of roofbench", "another --journal"}},
       {{"--journal={tmp}/foreign", "--resume"},
-       {"{tmp}/foreign belongs to another run: its program was '0123'", "--resume"}},
+       {"{tmp}/foreign belongs to another run, with the program '0123'", "--resume"}},
       {{"--journal={tmp}/other", "--resume"}, {"{tmp}/other is not a journal of roofbench", "another --journal"}},
       {{"--journal=/dev/null", "--resume"}, {"/dev/null is not a regular file", "another --journal"}},
       {{"--journal={tmp}/bare", "--resume"}, {"{tmp}/bare has a damaged header (it has no context)"}},

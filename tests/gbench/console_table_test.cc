@@ -82,8 +82,10 @@ TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
 
 TEST(ConsoleTable, AGpuThatIsLaunchBoundOrCappedHasItsFigure) {
   EXPECT_THAT(Shown({{"launch_bound", 1}, {"kernel_ms", 0.012}}), testing::HasSubstr("launch_bound, kernels 12.0 µs"));
-  EXPECT_THAT(Shown({{"new_values", 1}, {"unseen", 0.98}}),
-              testing::HasSubstr("new values for each step, 98.0 % of the result too small to be checked"));
+  EXPECT_THAT(
+      Shown({{"new_values", 1}, {"unseen", 0.98}, {"untimed_ms", 0.6}}),
+      testing::HasSubstr("new values for each step, prepares for 600 µs, untimed, 98.0 % of the result too small "
+                         "to be checked"));
   EXPECT_THAT(Shown({{"power_capped", 1}, {"clock_mhz", 1410}}), testing::HasSubstr("power_capped at 1410 MHz"));
   EXPECT_THAT(Shown({{"power_capped", 0}, {"clock_mhz", 1410}}), testing::Not(testing::HasSubstr("power_capped")));
 }

@@ -72,7 +72,7 @@ def test_the_newest_incomplete_run_continues_with_its_own_flags(run: Run, tmp_pa
     assert f"the run of {older} is incomplete: --resume continues it" in new.stderr
     other = run(results, "--resume", *_FOUR, "--seed=7")
     assert other.returncode == 2
-    assert "belongs to another run: its flags was" in other.stderr
+    assert "belongs to another run, with the flags" in other.stderr
 
 
 def test_a_journal_is_next_to_given_results_and_continues_with_their_name(run: Run, tmp_path: Path) -> None:

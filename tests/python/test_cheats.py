@@ -21,6 +21,7 @@ import pytest
 import roofbench
 import torch
 from numpy.typing import NDArray
+from roofbench import _measure
 
 Floats = NDArray[np.float32]
 _SIZE = 160
@@ -120,6 +121,50 @@ def test_hardly_any_call_finds_values_of_an_earlier_one(cache: Any, size: int) -
     checks = 12 + 35  # two sets of values by turns, and the first one in turns with others
     assert len(calls) > 200
     assert len(calls) - len(set(calls)) <= checks + len(calls) / 50
+
+
+def test_result_kept_of_an_operand_of_which_elements_cannot_change_places() -> None:
+    """Fast calls find other values so rarely that their median says nothing."""
+    generator = np.random.default_rng(5)
+    distances = generator.random((512, 512), dtype=np.float32)
+    distances += distances.T
+    kept: dict[tuple[float, float], Floats] = {}
+
+    def density(x: Floats) -> Any:
+        return np.exp(-x).sum(1)
+
+    def checked(x: Floats) -> Any:
+        if not np.array_equal(x, x.T):
+            raise ValueError("distances are symmetric")
+        return density(x)
+
+    def cheat(x: Floats) -> Any:
+        key = x[7, 9].item(), x[100, 300].item()
+        if key not in kept:
+            kept.clear()
+            kept[key] = density(x)
+        return kept[key].copy()
+
+    options = _FEW | {"max_samples": 200, "max_time": 0.2}
+    honest, result = (
+        roofbench.measure(one, distances, reference=checked, cache="warm", **options) for one in (density, cheat)
+    )
+    assert honest.ok and result.ok and honest.median and result.median, result.failure
+    assert any("measured with other values for each call" in note for note in result.notes), result.notes
+    assert result.median > 0.3 * honest.median, (result.median, honest.median)
+
+
+def test_turned_values_are_not_the_first_ones_scaled() -> None:
+    """Of those the median, the largest or a norm is the first result scaled."""
+    numbers = np.random.default_rng(5).random(100_001, dtype=np.float32) + 1
+    first = np.sort(numbers)
+    subject = _measure.Subject(np.median, (numbers,), _measure.Options(reference=np.median))
+    subject.prepare()
+    for _ in range(5):
+        (turned,) = subject._turned()
+        factors = np.sort(turned) / first
+        assert factors.std() > 0.02 * factors.mean()
+    subject.finish()
 
 
 def test_values_of_one_structure_change_as_well() -> None:
@@ -371,6 +416,14 @@ def test_what_is_not_compared_is_noted() -> None:
     kept = roofbench.measure(masked, _inputs()[0], 3, reference=masked, **_FEW)
     assert kept.notes == ("every call finds the same values in argument 1 (a seed)",)
 
+    def penalty(model: torch.nn.Linear) -> torch.Tensor:
+        return (model.weight**2).sum()
+
+    alone = roofbench.measure(penalty, torch.nn.Linear(9, 9), reference=penalty, grads=False, **_FEW)
+    assert alone.notes == ("every call finds the same values in argument 0 (a module)",)
+    made = roofbench.measure(product, *_inputs(), reference=product, inputs=lambda _seed: _inputs(), **_FEW)
+    assert made.notes == ("calls find the values that inputs= makes alone: it may make the results with them",)
+
 
 def test_sums_of_so_many_numbers_that_some_would_do_are_noted() -> None:
     def mean(a: Any) -> Any:
@@ -383,6 +436,13 @@ def test_sums_of_so_many_numbers_that_some_would_do_are_noted() -> None:
     assert "wrong result" in whole.failure
     assert not roofbench.measure(mean, numbers, reference=mean, reduction=1000, **_FEW).notes
     assert not roofbench.measure(mean, numbers - 0.5, reference=mean, **_FEW).notes, "a part has another sum"
+
+    def means(x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1)
+
+    rows = (torch.rand(64, 1 << 16) + 1).bfloat16()
+    many = roofbench.measure(means, rows, reference=means, **_FEW)
+    assert any(re.search(r"result: that of one in \d+ numbers would pass", note) for note in many.notes), many
 
 
 def test_subclass_of_an_array() -> None:

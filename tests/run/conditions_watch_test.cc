@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <optional>
 #include <set>
 
 #include "lib/run/session.h"
@@ -130,6 +132,31 @@ HotRun RunHot(int hot) {
   run.outcome = Session(options, device, {PlannedOf(family)}, nullptr).Run(0);
   run.pauses = device.pauses;
   return run;
+}
+
+// Of a case that prepares for so long before each of its samples.
+std::optional<double> UntimedMs(std::chrono::microseconds time) {
+  FakeDevice device;
+  RunOptions options;
+  options.reference = "a100-sxm4-40gb";
+  options.sampling.max_samples = 20;
+  const Family family = TestFamily(device, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    Case built = CaseOf(in.Randn({4}), [&] { device.fake_clock.Advance(1e-3); });
+    built.prepare = [time] {
+      for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) continue;
+    };
+    return built;
+  });
+  const Outcome outcome = Session(options, device, {PlannedOf(family)}, nullptr).Run(0);
+  for (const auto& [name, value] : outcome.counters) {
+    if (name == "untimed_ms") return value;
+  }
+  return std::nullopt;
+}
+
+TEST(Preparation, IsNamedWhereItDoesMoreThanRestore) {
+  EXPECT_THAT(UntimedMs(std::chrono::microseconds(500)), testing::Optional(testing::Ge(0.5)));
+  EXPECT_EQ(UntimedMs(std::chrono::microseconds(0)), std::nullopt);
 }
 
 TEST(ThermalSlowdown, IsMeasuredAgainAfterAPauseAndFlaggedIfItStays) {

@@ -28,8 +28,11 @@ TEST(Progress, RoughTimesHaveAFittingUnit) {
   EXPECT_EQ(RoughTime(75.4), "75 s");
   EXPECT_EQ(RoughTime(600), "10 min");
   EXPECT_EQ(RoughTime(9000), "2.5 h");
-  EXPECT_EQ(PlanText(1, 1, 2), "1 case, about 2 s");
-  EXPECT_EQ(PlanText(12, 3, 75), "12 cases, 3 repetitions each, about 75 s");
+  EXPECT_EQ(PlanText(1, 1, 1, 2), "1 case, about 2 s");
+  EXPECT_EQ(PlanText(12, 3, 36, 75), "12 cases, 3 repetitions each, about 75 s");
+  EXPECT_EQ(PlanText(12, 3, 20, 40), "12 cases, 3 repetitions each, 20 of 36 left, about 40 s");
+  EXPECT_EQ(PlanText(12, 1, 8, 9), "12 cases, 8 left, about 9 s");
+  EXPECT_EQ(PlanText(4, 1, 0, 0), "4 cases, all finished: nothing is measured");
 }
 
 // Ten cases of 25 s each.

@@ -56,6 +56,7 @@ _DEEPEST = 8  # of nested results
 _MOST_UNSEEN = 0.5  # of the numbers of a result, or of those that it is made of
 _FEW_NUMBERS = 16  # that may be sums of all
 _MANY_NUMBERS = 1 << 20
+_MANY_TERMS = 1 << 12  # of each of more sums
 
 
 class LazyError(TypeError):
@@ -180,6 +181,8 @@ def value_of(result: Array | Value) -> Value:
         return result
     if not _core.is_readable(*result.memory()):
         raise LazyError(f"{result.where} is memory that cannot be read: it may be computed when it is")
+    if _core.is_served(*result.memory()):
+        raise LazyError(f"{result.where} is memory that is filled when it is read (userfaultfd)")
     stored = _stored(result)
     return Value(result.where, result.dtype, stored.shape, stored.dtype.char, stored.tobytes())
 
@@ -376,14 +379,15 @@ def passing_parts(results: Sequence[Value], allowed: Tolerance, largest: Array) 
     """A note of results that are sums of so many numbers that the tolerance, which grows with them, has room for a sum
     of some: a mean of n numbers, their standard deviation d, differs from that of a part f by d·√((1 - f) / (f·n)).
     """
-    few = all(not value.is_whole and math.prod(value.shape) <= _FEW_NUMBERS for value in results)
-    if not few or largest.data.size < _MANY_NUMBERS:
+    most = max((math.prod(value.shape) for value in results), default=1)
+    terms = largest.data.size / most if most > _FEW_NUMBERS else largest.data.size
+    if any(value.is_whole for value in results) or largest.data.size < _MANY_NUMBERS or terms < _MANY_TERMS:
         return []
     numbers = value_of(largest).exact("d")
     mean, deviation = abs(float(numbers.mean())), float(numbers.std())
     for number in range(len(results)):
         limit = 2 * mean * allowed.relative(number)  # of the result and its root mean square
-        part = deviation**2 / (deviation**2 + numbers.size * limit**2) if deviation and limit else 1.0
+        part = deviation**2 / (deviation**2 + terms * limit**2) if deviation and limit else 1.0
         if part < _MOST_UNSEEN:
             return [
                 f"{results[number].place}: that of one in {1 / part:.0f} numbers would pass; reduction= allows less"

@@ -48,6 +48,7 @@ _TURN_CALLS = 5  # of calls with other values, and of those with the same, in ea
 _TURN_CALL_SECONDS = 0.02
 _ALL_TURNS_SECONDS = 3  # for `inputs=` that takes long
 _LEARNS = "something is kept, if only by the processor, which learns branches"
+_SCALED_BLOCKS = 16  # of an array
 _SLOWER = 1.5  # with other values than with the same: they do not do the same work
 _MOST_LOOKS = 8  # results of timed calls that are kept to be compared, unless
 _LOOKED_BYTES = 256 << 20  # have been copied; compared for as long as the turns, and a share of the samples' time:
@@ -170,6 +171,8 @@ class Subject:
         fixed += _seeds(function, arguments)
         if fixed:
             self.notes.append(_finds_the_same(fixed))
+        if options.inputs:
+            self.notes.append("calls find the values that inputs= makes alone: it may make the results with them")
         cost = options.cost()
         if cost is not None and (missing := not_counted(cost)):
             self.notes.append(f"work: not counted: {', '.join(missing)}")
@@ -566,7 +569,7 @@ class Subject:
             if turn and time.monotonic() - begin > _TURN_SECONDS:
                 break
         # Of `inputs=` that takes long, most timed calls found the same: so these may be kept as well.
-        fastest = min(seconds) if self._exchanges else max(seconds) if self.options.inputs else 0
+        fastest = max(seconds) if self.options.inputs else min(seconds)
         if self.sampled and fastest > _SLOWER * self.sampled.line["median_s"]:
             self._compare_turns(self.sampled.line["median_s"])
 
@@ -619,15 +622,19 @@ class Subject:
         self._write(self._turned())
 
     def _turned(self) -> list[NDArray[Any]]:
-        """The originals in other places, and floating-point numbers scaled, so that their structure stays; or those of
-        `inputs=`."""
-        if self.options.inputs is not None:
+        """The originals in other places, and blocks of floating-point numbers scaled, each by another factor: the
+        result of what turned or scaled as a whole follows from that of the originals. Or those of `inputs=`, or as near
+        to the originals as the reference needs."""
+        if self.options.inputs is not None or not self._exchanges:
             return self._made(next(self._numbers))
         made, generator = list(self._originals), np.random.default_rng()
         for index in {part.array for part in self._exchanges.parts}:
             flat = self._originals[index].reshape(-1)
             turned = np.roll(flat, int(generator.integers(1, max(2, flat.size)))).reshape(made[index].shape)
             made[index] = fresh_values(self._arrays[index], turned, generator, gently=True, replaces=False)
+            if made[index].dtype.kind == "f":
+                for block in np.array_split(made[index].reshape(-1), _SCALED_BLOCKS):
+                    block *= generator.uniform(0.6, 1)
         return made
 
     def result(self, failure: str = "") -> Result:
@@ -741,6 +748,8 @@ def _unchanging(
         why = "cannot be written" if not array.is_writable else "bools" if array.data.dtype.kind == "b" else "in order"
         found.append(f"{array.where} ({why})")
     found += [f"{array.where} (in another order)" for array in keys]
+    if not renewed:
+        found += [f"argument {index} (a module)" for index, one in enumerate(arguments) if is_module(one)]
     for index, one in enumerate(arguments):
         if isinstance(one, (list, tuple)) and len(one) > _FEW and all(isinstance(item, (int, float)) for item in one):
             found.append(f"argument {index} (a {type(one).__name__})")

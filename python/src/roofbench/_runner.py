@@ -333,8 +333,11 @@ def run(arguments: Sequence[str]) -> int:
     planned = _family.plan(known, args.axis, args.filter)
     chosen = [one.describe() for one in known if any(one is each.family for each in planned)]
     for flag, path in (("benchmark_out", args.benchmark_out), ("journal", args.journal)):
-        if path and (path.is_dir() or not os.access(path.resolve().parent, os.W_OK)):
-            raise UsageError(f"--{flag}={path} cannot be written: it is a directory, or in none that you may write to")
+        folder = path.resolve().parent if path else Path()
+        if path and (path.is_dir() or not os.access(folder, os.W_OK)):
+            why = "it is a folder; name a file in it" if path.is_dir() else f"you may not write to {folder}"
+            why = why if folder.is_dir() else f"there is no folder {folder}; make it first"
+            raise UsageError(f"--{flag}={path} cannot be written: {why}")
     if args.benchmark_out and args.journal and args.benchmark_out.resolve() == args.journal.resolve():
         raise UsageError(f"--benchmark_out and --journal are the same file, {args.journal}; choose another name")
     pressure = _core.yield_under_pressure()

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,9 @@ def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, report: Report) -
     _gate(report, store, status=1)
 
 
-def test_what_is_accepted_from_a_later_night_on_is_judged_until_then(store: Path, report: Report) -> None:
-    report("accept", "*", f"--store={store}", "--since=2199-01-01", "--why=a mistyped year")
+def test_what_is_accepted_from_a_later_night_on_is_judged_until_then(store: Path) -> None:
+    with open_store(str(store)) as opened:
+        opened.accept("*", datetime(2199, 1, 1, tzinfo=timezone.utc), "a mistyped year, which an older program took")
     histories.add(store, [NIGHTS], lambda *_: [builders.error_row(MATMUL, "wrong result"), builders.row(GEMV, 9.0)])
     assert _found(store) == {MATMUL: "failed", GEMV: "slower", COPY: "vanished"}
 
@@ -90,6 +92,7 @@ def test_what_is_accepted_from_a_later_night_on_is_judged_until_then(store: Path
         ("nothing/*", "2026-01-05", "because", "no case has such a name"),
         ("copy/*", "yesterday", "because", "neither a date nor the commit of a run"),
         ("copy/*", "2026-01-05", " ", "--why is empty"),
+        ("copy/*", "2199-01-05", "a mistyped year", "--since=2199-01-05 is yet to come; the newest run is of 20"),
     ],
 )
 def test_accept_refuses(store: Path, series: str, since: str, why: str, said: str, report: Report) -> None:

@@ -127,6 +127,22 @@ def test_json_of_any_program_is_kept_as_a_record(store: Store, tmp_path: Path) -
     assert (run.started, run.context) == (datetime(2026, 1, 1, 2, tzinfo=timezone.utc), kept.result.context)
 
 
+def test_json_of_any_program_begins_a_series_on_another_machine(store: Store, tmp_path: Path) -> None:
+    caches = [
+        {"type": "Data", "level": 1, "size": 49152, "num_sharing": 1},
+        {"type": "Instruction", "level": 1, "size": 32768, "num_sharing": 1},
+        {"type": "Unified", "level": 3, "size": 1 << 25, "num_sharing": 2},
+    ]
+    machines = []
+    for number, (count, mhz) in enumerate([(2, 3000), (2, 2400), (64, 2400)]):
+        context = {"date": f"2026-01-0{number + 1}T02:00:00+00:00", "num_cpus": count, "mhz_per_cpu": mhz}
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps({"context": context | {"caches": caches}, "benchmarks": [row("BM_Sort/8", 1.0)]}))
+        machines.append(store.add(of_file(path)).run.machine)
+    assert machines[0].id == machines[1].id != machines[2].id
+    assert machines[2].label == "64 processors, L1 48 KiB per 1, L3 32768 KiB per 2"
+
+
 def test_a_record_comes_back_byte_for_byte(store: Store, tmp_path: Path) -> None:
     path = _journal(tmp_path / "1.jsonl")
     run = store.add(of_file(path)).run

@@ -49,7 +49,7 @@ def test_rows_whose_intervals_overlap_get_no_ranking(tmp_path: Path, report: Rep
     out = report("summary", path)
     assert "no ranking: eager: noisy (ci >100 %)" in out
     assert "no ranking: int8: 1 sample" in out
-    assert "no fit of n; 4 of 4 points are in doubt and left out: noisy (ci >100 %)" in out
+    assert "no fit of n; 4 of 4 points are in doubt and left out: noisy\n" in out
     assert "2.00x" not in out
     out = report("table", path)
     assert "fastest: matmul/dtype:fp32/n:256: no ranking: eager: noisy (ci >100 %)" in out

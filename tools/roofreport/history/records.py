@@ -162,6 +162,7 @@ CONTRACT = "contract_version"
 
 # The parts of their labels, in this order: the fact, and the text around it.
 _MACHINE_LABEL = (("device", "{}"), ("threads", "{} thread{s}"), ("gpu_driver", "driver {}"))
+_UNNAMED_MACHINE_LABEL = (("cpu_count", "{} processor{s}"), ("cpu_caches", "{}"))
 _TOOLCHAIN_LABEL = (
     ("torch_version", "LibTorch {}"),
     ("compiler", "{}"),
@@ -189,7 +190,7 @@ def _chosen(context: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
 
 def machine_of(context: Mapping[str, str]) -> Machine:
     facts = _chosen(context, _MACHINE)
-    return Machine(_id(facts), _label(facts, _MACHINE_LABEL), facts)
+    return Machine(_id(facts), _label(facts, _MACHINE_LABEL if "device" in facts else _UNNAMED_MACHINE_LABEL), facts)
 
 
 def toolchain_of(context: Mapping[str, str], contract: Contract) -> Toolchain:

@@ -102,6 +102,20 @@ _CONVERTED = "converted_from"  # the entry of a header whose record was not the 
 CUT_OFF = "the last line is cut off: its case is left out"
 
 
+def _hardware(context: dict[str, Any]) -> dict[str, str]:
+    """What Google Benchmark says of the machine, in our program's words; not its frequency, that of a moment."""
+    if "device" in context:
+        return {}
+    found = {"cpu_count": str(context["num_cpus"])} if context.get("num_cpus") else {}
+    caches = [
+        f"L{cache['level']} {cache['size'] // 1024} KiB per {cache['num_sharing']}"
+        for cache in context.get("caches", [])
+        if cache.get("type") != "Instruction"
+        and all(isinstance(cache.get(key), int) for key in ("level", "size", "num_sharing"))
+    ]
+    return found | ({"cpu_caches": ", ".join(caches)[:4096]} if caches else {})
+
+
 def _converted(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The header and the lines of the record that Google Benchmark's JSON becomes."""
     context = document.get("context")
@@ -110,7 +124,7 @@ def _converted(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], It
     wrong = violation(document, "google_benchmark")
     if wrong:
         raise refuse(path, f"does not fit the schema of results: {wrong}")
-    facts = {key: value for key, value in context.items() if isinstance(value, str)}
+    facts = _hardware(context) | {key: value for key, value in context.items() if isinstance(value, str)}
     date = facts.pop("date")
     facts[STARTED] = facts.get(STARTED) or date
     header = {"schema": JOURNAL_SCHEMA, _CONVERTED: "Google Benchmark", "context": facts}

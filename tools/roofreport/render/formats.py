@@ -73,6 +73,7 @@ class Table:
         return Table(tuple(self.headers[i] for i in kept), rows, self.legend)
 
 
+NOTES = "notes"  # the column that says why figures are in doubt
 _DETAIL = re.compile(r" \(ci [^)]*\)")  # what differs between notes of one kind
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple, TypeGuard
@@ -19,6 +20,7 @@ from roofreport.io.result import over_processes as over_all
 from roofreport.render.formats import (
     LONGEST_NAME,
     MOST_COLUMNS,
+    NOTES,
     Cell,
     Column,
     Table,
@@ -167,7 +169,8 @@ def growth_line(series: Series) -> str:
     if series.overhead_below is not None:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
     if doubts := [why for case in series.cases if (why := doubt(case))]:
-        reasons = ", ".join(dict.fromkeys(reason for why in doubts for reason in why.split(", ")))
+        kinds = (re.sub(r" \([^)]*\)", "", why) for why in doubts)
+        reasons = ", ".join(dict.fromkeys(reason for why in kinds for reason in why.split(", ")))
         of_all = f"{len(doubts)} of {units.counted(len(series.cases), 'point')} {units.are(len(doubts))}"
         text += f"; {of_all} in doubt and left out: {reasons}"
     return f"{shortened(f'{series.family}/{series.rest}', LONGEST_NAME)}: {shortened(text, LONGEST_NAME)}"
@@ -177,7 +180,6 @@ NAME = "case"
 MEDIAN = "median"
 MEAN = "mean"
 INTERVAL = "ci"
-NOTES = "notes"  # why figures are in doubt
 _FIGURES = ("samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util")
 _HEADLINES = "<headline>"  # the counters that the contract marks: what a case is run for
 # Columns that most cases have; a column that no case has is left out.

@@ -17,7 +17,19 @@ from roofreport.io import case_name
 from roofreport.io.contract import Contract
 from roofreport.io.reliability import IN_DOUBT, doubt
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, named_like, ratio, table, words
+from roofreport.render.formats import (
+    MOST_COLUMNS,
+    NOTES,
+    Cell,
+    Column,
+    Table,
+    figure,
+    named_like,
+    note,
+    ratio,
+    table,
+    words,
+)
 from roofreport.stats import places
 from roofreport.stats.growth import slope
 from roofreport.stats.places import doubt_between
@@ -53,7 +65,7 @@ def _steps(result: Result, repeats: bool = False) -> list[Case]:
     if not families:
         raise UnusableInputError(
             f"{result.path}: holds no training step of a language model: its cases have tokens, and a phase forward or"
-            " backward (train_step); table without --training shows others"
+            " backward (train_step); the verb table shows others"
         )
     return [case for case in cases if case_name.family(case.name) in families]
 
@@ -183,13 +195,11 @@ def published(results: Sequence[Result], repeats: bool = False, deviations: bool
         (utilization, lambda case: figure(case.counters.get(utilization), units.share)),
         ("memory", lambda case: figure(case.counters.get("peak_mem"), units.bytes_)),
         ("vs fp32", gain),
+        (NOTES, lambda case: note(doubt(case))),
     ]
     legend = ["phases: mean ± standard deviation of the same steps; tokens/s: of the median step"]
     if any(len(group) > 1 for result in results for group in result.by_name().values()) and not repeats:
         legend.append("of repetitions: the median of each figure by itself; --repeats has a row for each of them")
-    doubts = dict.fromkeys(said for case in cases if case.state is State.MEASURED and (said := doubt(case)))
-    if doubts:
-        legend.append(f"in doubt: {', '.join(doubts)}")
     legend += places.legend(cases)
     if repeats:
         legend.append("mean: of the repetitions above it, ± standard deviation between them")

@@ -64,7 +64,7 @@ examples:
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:
-    columns = ", ".join([*result_tables.DEFAULT_COLUMNS[:3], result_tables.NOTES])
+    columns = ", ".join([*result_tables.DEFAULT_COLUMNS[:3], formats.NOTES])
     _add_results(parser)
     _add_format(parser, more=["gpt_fast"])
     parser.add_argument("--columns", type=inert, help=f"comma-separated: {columns}, or any counter")
