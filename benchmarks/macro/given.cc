@@ -79,7 +79,7 @@ GivenIds::GivenIds(std::string name, const std::string& flag, Reader read)
       flag_(flag),
       read_(std::move(read)),
       without_flag_(absl::UnimplementedError(
-          absl::StrCat("needs ", name_, ", which tools/tokens makes from a text, and --checkpoint=FOLDER"))) {}
+          absl::StrCat("needs --checkpoint=FOLDER and ", name_, ", which tools/tokens makes from a text"))) {}
 
 const absl::StatusOr<GivenIds::Lists>& GivenIds::Get() {
   if (flag_.empty()) return without_flag_;

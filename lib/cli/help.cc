@@ -53,8 +53,8 @@ std::string Examples() {
   };
   add("", "the quick suite");
   if (fastest != nullptr) {
-    add(StrCat("--benchmark_filter='^", name, "/' --axis=", name, ".", fastest->axis, "=3000"), "your own size");
-    add(StrCat("--benchmark_filter='^", name, "/' --benchmark_repetitions=9"), "nine runs each");
+    add(StrCat("--filter='^", name, "/' --axis=", name, ".", fastest->axis, "=3000"), "your own size");
+    add(StrCat("--filter='^", name, "/' --benchmark_repetitions=9"), "nine runs each");
   }
   add("--suite=full --journal=all.jsonl --case_timeout=900", "everything");
   add("--journal=all.jsonl --resume", "continued");
