@@ -121,8 +121,7 @@ std::vector<FlagGroup> FlagTable(Options& o) {
   return {
       {"What to run",
        {{"suite", "quick|…|full|machine", OneOf(o.suite, suites), "how much to run; with a filter: full", kCommon},
-        {"benchmark_filter", "REGEX", Text(o.filter), "run cases whose names match; -REGEX: the others; or --filter",
-         kCommon},
+        {"benchmark_filter", "REGEX", Text(o.filter), "run what matches, -REGEX: the rest; or --filter", kCommon},
         {"axis", "[FAMILY.]NAME=V1,V2", Appended(o.axes, ParseAxis), "replace values, as 1,2 or 256:4096:x2 or 1:9:+2",
          kCommon},
         {"device", "auto|cpu|cuda[:N]", Text(o.device), "what to measure", kCommon},
