@@ -186,6 +186,8 @@ std::string SummaryText(const CheckpointSummary& summary) {
                     HumanBytes(row.kv_bytes_per_token), HumanBytes(row.resident_bytes),
                     RateText(row.first_tokens_per_second), RateText(row.last_tokens_per_second));
   }
+  StrAppendFormat(
+      &text, "memory: weights, keys and values of %s tokens, and what a prompt of so many computes at once\n", context);
   if (base.tied_head) {
     text += "the table of tokens is not quantized; where its copy that is the head is, both are in the memory\n";
   }

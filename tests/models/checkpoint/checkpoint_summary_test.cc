@@ -82,6 +82,7 @@ TEST(CheckpointSummary, PrintsATree) {
   EXPECT_THAT(text, testing::HasSubstr("    layers\n      *\n        input_layernorm\n"));
   EXPECT_THAT(text, testing::HasSubstr("int4      int4 in groups of 64 cannot hold rows of 8"));
   EXPECT_THAT(text, testing::HasSubstr("\nfp16 "));
+  EXPECT_THAT(text, testing::HasSubstr("\nmemory: weights, keys and values of "));
   EXPECT_THAT(text, testing::HasSubstr("\nkeys and values in 8 bits: "));
 }
 

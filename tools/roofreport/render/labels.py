@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LETTER = 6.3  # approximate width of a character
+LETTER = 6.6  # approximate width of a character
 _ASIDE = 9.5  # from a line to the middle of its label
 _CLEAR = 5  # from the middle of a letter to a line
 _MARK = 6  # half of its width
 _HEIGHT = 13  # of a label
 _STEP = 4.0  # between the places that a label may have
+_MOST_CROSSED = 0.2  # of the letters of a label that can be read
 _OTHER_SIDE = 40.0  # of its line, which is as good as a place that far along it
 
 
@@ -48,7 +49,7 @@ class Labels:
         self._fill(self._drawn, marks.reshape(-1, 2), _CLEAR + _MARK)
 
     def place(self, text: str, line: Floats, below: bool) -> Spot | None:
-        """None where it would leave the box or lie on another label."""
+        """None where it would leave the box, lie on another label, or be crossed so often that it cannot be read."""
         (dx, dy), total, length = line[-1] - line[0], math.dist(line[0], line[-1]), LETTER * len(text)
         along = np.array([dx, dy]) / max(total, 1e-9)
         aside = _ASIDE * np.array([-along[1], along[0]])
@@ -65,7 +66,7 @@ class Labels:
         inside = ((pixels > _HEIGHT // 2) & (pixels < self._size - _HEIGHT // 2)).all(axis=(1, 2))
         x, y = np.moveaxis(pixels[inside], 2, 0)
         crossed = np.where(self._taken[x, y].any(axis=1), math.inf, self._drawn[x, y].sum(axis=1))
-        if not len(crossed) or math.isinf(crossed.min()):
+        if not len(crossed) or crossed.min() > _MOST_CROSSED * len(text):
             return None
         best = letters[inside][crossed.argmin()]
         self._fill(self._taken, best, _HEIGHT)

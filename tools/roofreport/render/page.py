@@ -137,6 +137,7 @@ def render(result: Result) -> str:
         title=chart.title,
         note=note,
         keys=chart.keys,
+        lines=[line for line in chart.lines if line.label],
         picture=_picture(chart),
         headers=_HEADERS,
         rows=[_row(case) for case in cases],

@@ -54,11 +54,20 @@ const historyChart = (() => {
     }
   };
 
+  const shortDay = (moment) => {
+    const [day, time] = new Date(moment).toISOString().split("T");
+    return `${day.slice(5)}${time.startsWith("00:00") ? "" : ` ${time.slice(0, 5)}`}`;
+  };
+
   /** `view`: the series' data, its nights, unit and chosen night, what else shows, and choose(place). */
   const made = (view) => (colors) => {
     const plot = charts.figure(colors, {
       height: 340, x_axis_type: "datetime", y_axis_type: view.roofs ? "log" : "linear", tools: "xpan,xbox_zoom,tap" });
     charts.words(plot.yaxes[0], (value) => units.shown(value, view.unit));
+    charts.words(plot.xaxes[0], shortDay);
+    const years = [...new Set([0, view.nights.length - 1].map((place) => new Date(view.nights[place].started).getUTCFullYear()))];
+    plot.xaxes[0].axis_label = `night (month-day of ${years.join(" to ")}, UTC)`;
+    plot.yaxes[0].axis_label = view.series.label;
     drawLevels(plot, view, colors);
     if (view.roofs) drawBounds(plot, view, colors);
     if (view.each) drawProcesses(plot, view, colors);

@@ -15,6 +15,7 @@
   const LETTER = 6.5, LINE = 12, ASIDE = 9, CLEAR = 5, MARK = 5;  // pixels: of a label, beside its line, and of half a mark
   // Between the places that a label may have, and as much worse as the other side of its line is.
   const STEP = 3, OTHER_SIDE = 40;
+  const MOST_CROSSED = 0.2;  // of the letters of a label that can be read
   /** Pixels that something is on. */
   const covered = ([width, height]) => {
     const pixels = new Uint8Array(width * height);
@@ -56,7 +57,7 @@
         if (crossed < least) [least, best] = [crossed, points];
         if (!least) break;
       }
-      if (!best) continue;
+      if (!best || least > MOST_CROSSED * text.length) continue;
       for (const point of best) taken.cover(point, LINE + 1);
       const [x, y] = best[0].map((value, i) => [across, up][i][0] * ([across, up][i][1] / [across, up][i][0]) ** (value / size[i]));
       charts.label(plot, { x, y, text, angle, text_baseline: "middle", text_color: colors.dim, text_font_size: "11px",
