@@ -97,6 +97,8 @@ std::string HumanShare(double fraction) {
   return absl::StrFormat("%.*f %%", fraction < 0.0995 ? 2 : 1, 100 * fraction);
 }
 
+std::string HumanHalfWidth(double fraction) { return fraction > 1 ? ">100 %" : HumanShare(fraction); }
+
 std::string Counted(std::size_t number, std::string_view noun) {
   return absl::StrCat(number, " ", View(noun), number == 1 ? "" : "s");
 }

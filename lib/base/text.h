@@ -20,6 +20,7 @@ std::string HumanTime(double seconds);                            // "12.3 µs",
 std::string HumanBytes(double bytes);                             // "1.50 GiB"
 std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
 std::string HumanShare(double fraction);                          // "0.80 %", "92.1 %"
+std::string HumanHalfWidth(double fraction);                      // the same of an interval, and ">100 %"
 std::string Counted(std::size_t number, std::string_view noun);   // "1 case", "2 cases"
 
 // The 64-bit FNV-1a hash (RFC 9923). Unlike std::hash, it does not depend on the compiler or the library.

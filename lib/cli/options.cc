@@ -64,9 +64,12 @@ FlagTarget MinTime(Options& options) {
 FlagTarget SwitchOr(const std::string& word, bool& target, bool& also) {
   return {.read =
               [&target, &also, word](const std::string& text) {
-                if (text != word) return Switch(target).read(text);
-                target = also = true;
-                return absl::OkStatus();
+                if (text == word) {
+                  target = also = true;
+                  return absl::OkStatus();
+                }
+                const absl::Status status = Switch(target).read(text);
+                return status.ok() ? status : Expected(StrCat("true, false or ", word));
               },
           .is_switch = true};
 }

@@ -232,8 +232,9 @@ void ConsoleTable::PrintRow(const std::string& label, const Run& run, const Outc
     return IsRatio(run) ? Percent(CounterOf(run, counter)) : RateOf(CounterOf(run, counter), unit);
   };
   PrintLabel(label);
+  const double ci = CounterOf(run, "ci");
   std::string figures = InColumns({time, rate("FLOP/s", "FLOP/s"), rate("bytes/s", "B/s"), Percent(roof),
-                                   Percent(reference), Percent(CounterOf(run, "ci"))});
+                                   Percent(reference), ci < 0 ? "-" : HumanHalfWidth(ci)});
   const std::size_t figures_width = DisplayWidth(figures);  // more than kFigures if one is wider than its column
   const std::size_t before_roof = kFigureColumns[0].width + kFigureColumns[1].width + kFigureColumns[2].width + 4;
   if (roof >= 0 && figures_width == kFigures) {

@@ -145,6 +145,7 @@ void BindResults(nb::module_& core) {
       nb::sig("def figure_widths() -> dict[str, int]"), "The columns of figures in the program's table");
   core.def("human_time", HumanTime, "seconds"_a);
   core.def("human_share", HumanShare, "fraction"_a);
+  core.def("human_half_width", HumanHalfWidth, "fraction"_a);
   core.def("human_rate", HumanRate, "per_second"_a, "unit"_a);
 }
 

@@ -376,6 +376,8 @@ def test_what_is_not_compared_is_noted() -> None:
     narrow = roofbench.measure(lambda a, b: signs(a, b).astype(np.int8), *_inputs(), reference=signs, **_FEW)
     assert narrow.ok, narrow.failure
     assert "result is int8, the reference gives float32" in narrow.notes
+    as_wide = roofbench.measure(lambda a, b: signs(a, b).astype(np.int32), *_inputs(), reference=signs, **_FEW)
+    assert "result is int32, the reference gives float32" in as_wide.notes
 
     def add(a: Floats, b: Floats) -> None:
         a += b

@@ -393,7 +393,7 @@ class Subject:
         if why := _check.difference(given, expected.exact, expected.native, expected.allowed):
             raise CaseError(why)
         for value, reference in zip(given.results, expected.native.results, strict=False):
-            if _is_narrower(value, reference):
+            if (value.is_whole and not reference.is_whole) or _is_narrower(value, reference):
                 self.notes.append(f"{value.place} is {value.dtype}, the reference gives {reference.dtype}")
         kept = [] if expected.exact.is_alias else [array for array in self._arrays if array not in self._mutated]
         for result, array in itertools.product(results, kept):

@@ -36,7 +36,7 @@ def figures(seconds: float, counters: Mapping[str, float], roof_name: str) -> di
         "FLOP/s": rate(counters.get("FLOP/s"), "FLOP/s"),
         "bytes/s": rate(counters.get("bytes/s"), "B/s"),
         "roof": share(roof) + (f" of {roof_name}" if roof is not None and roof_name else ""),
-        "+-ci": share(counters.get("ci")),
+        "+-ci": _core.human_half_width(counters["ci"]) if "ci" in counters else _NOTHING,
     }
 
 

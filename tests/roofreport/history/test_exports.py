@@ -180,6 +180,14 @@ def test_gpt_fast_has_its_columns_and_no_formula(full: Store) -> None:
         assert not any(text.startswith(("=", "+", "@", "\t")) for text in found.values()), found
 
 
+def test_gpt_fast_has_no_figures_in_doubt(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "history.db"), create=True) as store:
+        rows = [row(MATMUL, 12.0, noisy=1.0), row(GEMV, 9.0)]
+        store.add(of_file(write_json(tmp_path / "0.json", rows)))
+        names = {one["name"] for one in csv.DictReader(io.StringIO(_export(store, "gpt-fast").decode()))}
+    assert names == {GEMV}
+
+
 def test_a_format_without_dates_takes_the_newest_run(full: Store) -> None:
     newest, other = (
         json.loads(_export(full, "github-action-benchmark-smaller", machine=machine)) for machine in ("", "H100")

@@ -29,6 +29,13 @@ def _passport(path: Path, machine: Machine | None = None, *more: dict[str, Any])
     return Passport([load((machine or Machine()).write(path, *more))])
 
 
+def test_a_product_above_the_bare_loop_says_so(tmp_path: Path, report: Report) -> None:
+    for reached, said in ((0.9, False), (1.3, True)):
+        path = Machine(reached=reached).write(tmp_path / "a.jsonl")
+        shown = report("machine", path)
+        assert ("above the bare loop, which met a slower machine" in shown) is said
+
+
 def test_a_passport_has_what_was_planted(tmp_path: Path) -> None:
     passport = _passport(tmp_path / "a.jsonl")
     found = {name: one.value for name, one in passport.ceilings.items()}
@@ -45,7 +52,7 @@ def test_a_passport_has_what_was_planted(tmp_path: Path) -> None:
         "matmul int8": 1.8e12,
         "parallel region region": 4e-6,
         "operator call out": 1e-6,
-        "first touch small 1 GiB": 1.9e-6,
+        "first touch small each page of 1 GiB": 1.9e-6,
         "send_recv/impl:gloo/ranks:2/dtype:fp32 start": 20e-6,
         "send_recv/impl:gloo/ranks:2/dtype:fp32 rate": 5e9,
     }

@@ -501,7 +501,8 @@ def _floor(row: Row) -> Ceiling:
         [row.family.replace("_", " "), *(row.unusual[axis] for axis in ("what", "pages") if axis in row.unusual)]
     )
     case = row.case
-    return Ceiling(name + size, row.each, "s", half_width(case), case.name, row.doubt, case.value(HANDOVER))
+    each = " each page of" if "pages" in row.unusual and "latency_ns" in case.counters else ""
+    return Ceiling(name + each + size, row.each, "s", half_width(case), case.name, row.doubt, case.value(HANDOVER))
 
 
 def _link_ceilings(one: MeasuredLink) -> Iterable[Ceiling]:

@@ -14,6 +14,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.history.records import Reading, Run
 from roofreport.io import case_name, gpt_fast
 from roofreport.io.contract import TIME, Better, Metric, packaged
+from roofreport.io.reliability import doubt
 from roofreport.project_folder import INSTALLS
 
 if TYPE_CHECKING:
@@ -235,7 +236,11 @@ def _newest_run(store: Store, choice: Choice) -> list[ExportedCase]:
 
 def _gpt_fast(store: Store, choice: Choice) -> bytes:
     rows = _newest_run(store, choice)
-    return gpt_fast.text([store.record(rows[-1].run).result]).encode() if rows else b""
+    if not rows:
+        return b""
+    result = store.record(rows[-1].run).result
+    # What divides by a time says no more than that.
+    return gpt_fast.text([replace(result, cases=tuple(case for case in result.cases if not doubt(case)))]).encode()
 
 
 FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {

@@ -278,6 +278,13 @@ def _products_table(passport: Passport) -> Table:
         known = product.trusted is not None and loop.trusted is not None
         return figure(product.value / loop.value, units.share) if known else Cell(IN_DOUBT)
 
+    def remark(pair: tuple[Ceiling, Ceiling | None]) -> Cell:
+        product, loop = pair
+        doubts = [one.doubt for one in (product, loop) if one and one.doubt]
+        if not doubts and loop and product.value > loop.value * (1 + product.half + loop.half):
+            return note("above the bare loop, which met a slower machine")
+        return _in_doubt(doubts[0] if doubts else "")
+
     columns: list[Column[tuple[Ceiling, Ceiling | None]]] = [
         ("product", lambda pair: words(pair[0].name)),
         ("fastest", lambda pair: _spelled(pair[0])),
@@ -285,7 +292,7 @@ def _products_table(passport: Passport) -> Table:
         ("bare loop", lambda pair: _spelled(pair[1]) if pair[1] else Cell()),
         ("reached", reached),
         ("case", lambda pair: words(pair[0].source)),
-        ("note", lambda pair: _in_doubt(pair[0].doubt)),
+        ("note", remark),
     ]
     return table(found, columns).without_empty_columns()
 

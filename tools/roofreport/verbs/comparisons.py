@@ -137,7 +137,10 @@ def _compare(args: argparse.Namespace) -> int:
     known = _known(args, [*base, *new], metric)
     judgments = comparison.compare(base, new, metric, known)
     if not judgments:
-        raise UnusableInputError(f"no case has {metric.name} on either side")
+        there = dict.fromkeys(name for one in (*base, *new) for case in one.cases for name in case.counters)
+        raise UnusableInputError(
+            f"no case has {metric.name} on either side; there are {shortened(', '.join([TIME.name, *there]), 900)}"
+        )
     if args.format == "json":
         show(judgment_table.as_json(judgments, metric), end="")
         return exit_status(judgments)
