@@ -377,10 +377,9 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
     if (first_.prepare) first_.prepare();
     // Where no operand changes, the result may be that of a step of its own.
     const std::vector<at::Tensor> results = first_.changing().empty() ? std::vector<at::Tensor>() : WholeResult(first_);
-    const bool is_pair = step <= kPairs && step_seconds < most;
-    const int64_t steps = is_pair        ? 2
-                          : in_a_row < 2 ? 1
-                                         : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
+    const int64_t alone = step <= kPairs && step_seconds < most ? 2 : 1;
+    const int64_t steps =
+        in_a_row < 2 ? alone : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
     if (steps > 1) exchanges.Begin(steps);
     for (int64_t i = 1; i <= steps; ++i) {
       if (i > 1) exchanges.Next();
