@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ATen's storage type of a precision.
+// ATen's storage type of a precision, and what tensors store.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <stdexcept>
+#include <vector>
 
 #include "lib/workload/dtype.h"
 
@@ -28,6 +30,12 @@ inline at::ScalarType StorageType(workload::Dtype dtype) {
       return at::kDouble;
   }
   throw std::logic_error("unknown precision");
+}
+
+inline double BytesOf(const std::vector<at::Tensor>& tensors) {
+  double bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  return bytes;
 }
 
 }  // namespace roofbench

@@ -224,7 +224,7 @@ class SuiteRun {
     hardware::LiftMemoryLimit();
     progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
-    const bool wants_another = options_.fresh_process || (options_.supervise && session_.left_threads());
+    const bool wants_another = options_.fresh_process || (options_.supervise && session_.needs_new_process());
     if (wants_another && ran_here_ && journal_status_.ok() && state_.signal() == 0) RequestRespawn();
     ReportTo(state, outcome, /*is_first_of_several=*/options_.repetitions > 1 && outcome.repetition == 0);
   }

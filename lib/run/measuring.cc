@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/aten/storage_type.h"
 #include "lib/base/process.h"
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/hardware/roofs/bursts.h"
@@ -75,10 +76,9 @@ class Rotation {
   // What a copy's preparation takes; 0 where it is as short as restoring what is in its result.
   double UntimedSeconds() const {
     if (prepared_.empty()) return 0;
-    double bytes = 0;
-    for (const at::Tensor& tensor : WholeResult(built_.first())) bytes += static_cast<double>(tensor.nbytes());
     const double seconds = timing::Median(prepared_);
-    return seconds > kRestoring + bytes / kRestoredBytesPerSecond ? seconds : 0;
+    const double restoring = kRestoring + BytesOf(WholeResult(built_.first())) / kRestoredBytesPerSecond;
+    return seconds > restoring ? seconds : 0;
   }
 
  private:

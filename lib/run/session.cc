@@ -219,7 +219,7 @@ void Session::EndCase(Outcome& outcome, const BeforeCase& before) {
               << " of its process; the next case has it as it was\n";
   }
   const bool works_on = before.threads.AtWork() > 0;
-  left_threads_ = works_on || ServesMemory();  // whose memory the next case may get
+  needs_new_process_ = works_on || ServesMemory();  // whose memory the next case may get
   if (works_on) {
     std::cerr << ProgramName() << ": " << outcome.name << " left a thread that still works, beside the next cases\n";
   }

@@ -42,8 +42,9 @@ class Session {
   const Device& device() const { return device_; }
   const hardware::Datasheet& reference() const { return *reference_; }
   int failed() const { return failed_; }
-  // Whether the last case left a thread that works on: only another process is free of it.
-  bool left_threads() const { return left_threads_; }
+  // Whether the last case left a thread that works on, or memory that is supplied when it is read: only another process
+  // is free of them.
+  bool needs_new_process() const { return needs_new_process_; }
 
   // Called around each case measured here: with its index and repetition before it begins, and with its outcome as soon
   // as it has ended.
@@ -80,7 +81,7 @@ class Session {
   std::vector<std::deque<Outcome>> outcomes_;                // by index in the plan; a deque keeps references valid
   std::map<std::pair<std::size_t, int>, Outcome> restored_;  // by index and repetition
   int failed_ = 0;
-  bool left_threads_ = false;
+  bool needs_new_process_ = false;
   std::function<void(std::size_t, int)> begun_;
   std::function<void(const Outcome&)> finished_;
   std::function<void()> sampling_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/aten/storage_type.h"
 #include "lib/base/text.h"
 #include "lib/hardware/roofs/bursts.h"
 #include "lib/suite/check.h"
@@ -47,7 +48,8 @@ constexpr double kShareInARow = 0.1;
 // The first ones check a step that another precedes even where there is no time for that in all.
 constexpr int kPairs = 2;
 constexpr double kMostSingleSeconds = 0.012;
-// So many times as long for the first few, if parts can be checked: on a busy machine each takes several times as long.
+// So many times as long for the first few, if parts can be checked, or a check of the whole took its share of that time
+// once: on a busy machine each takes several times as long.
 constexpr int kFewSingleSteps = 6;
 constexpr double kPatience = 10;
 constexpr double kSingleShare = 0.01;
@@ -196,12 +198,6 @@ std::vector<RowRange> RowsOf(const timing::Exchanges::Pair& pair, const at::Tens
   return {{pair.one / length, 1}, {pair.other / length, 1}};
 }
 
-double Bytes(const std::vector<at::Tensor>& tensors) {
-  double bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
-  return bytes;
-}
-
 std::string Kept(double fresh, double same) {
   return absl::StrCat("a step takes ", HumanTime(fresh), " with new values of its operands and ", HumanTime(same),
                       " with those of the step before");
@@ -289,12 +285,12 @@ absl::Status SpotChecks::CheckExchanged() {
 
 bool SpotChecks::CanRotate(double step_seconds) const {
   const double most = std::max({kMostSingleSeconds, step_seconds, kShareOfCheck * first_check_seconds_});
-  return Bytes(first_.changing()) / kRotatedBytesPerSecond <= most;
+  return BytesOf(first_.changing()) / kRotatedBytesPerSecond <= most;
 }
 
 void SpotChecks::CompareTurns(timing::Clock& clock, const timing::Step& step, std::size_t phases, double median) {
   if (next_() == nullptr || first_.changing().empty()) return;
-  const bool is_small = Bytes(WholeResult(first_)) + Bytes(first_.changing()) <= kSmallBytes;
+  const bool is_small = BytesOf(WholeResult(first_)) + BytesOf(first_.changing()) <= kSmallBytes;
   const double factor = is_small ? kSlower : kMuchSlower;
   bool is_new = false;
   timing::SampleOptions options;
@@ -355,7 +351,7 @@ void SpotChecks::CompareWatched(const timing::Samples& samples) {
   if (fresh.size() < kFewestWatched) return;
   const double new_seconds = timing::Median(fresh);
   const double same_seconds = timing::Median(same);
-  const double moved = (Bytes(WholeResult(first_)) + Bytes(first_.changing())) / kMovedBytesPerSecond;
+  const double moved = (BytesOf(WholeResult(first_)) + BytesOf(first_.changing())) / kMovedBytesPerSecond;
   if (new_seconds - same_seconds > moved) depends_on_values_ = Kept(new_seconds, same_seconds);
 }
 
@@ -367,6 +363,7 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
   const auto taken = [&] { return hardware::WallSeconds() - begin; };
   const double most = std::max(kMostSingleSeconds, kSingleShare * sample_seconds);
   const double in_a_row = kShareInARow * most / kSingleSteps / step_seconds;
+  double fastest_check = std::min(first_check_seconds_, check_seconds_);
   timing::Exchanges exchanges(PiecesOf(first_));
   for (int step = 1; step <= kSingleSteps; ++step) {
     OverwrittenElement element(first_, random_);
@@ -377,9 +374,9 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
     if (first_.prepare) first_.prepare();
     // Where no operand changes, the result may be that of a step of its own.
     const std::vector<at::Tensor> results = first_.changing().empty() ? std::vector<at::Tensor>() : WholeResult(first_);
-    const int64_t alone = step <= kPairs && step_seconds < most ? 2 : 1;
-    const int64_t steps =
-        in_a_row < 2 ? alone : 1 + Below(std::min(kMostInARow, static_cast<int64_t>(in_a_row)), random_);
+    const int64_t fewest = step <= kPairs && step_seconds < most ? 2 : 1;
+    const auto longest = std::max(fewest, static_cast<int64_t>(std::min<double>(in_a_row, kMostInARow)));
+    const int64_t steps = fewest + Below(1 + longest - fewest, random_);
     if (steps > 1) exchanges.Begin(steps);
     for (int64_t i = 1; i <= steps; ++i) {
       if (i > 1) exchanges.Next();
@@ -405,10 +402,12 @@ absl::Status SpotChecks::CheckSingleSteps(timing::Clock& clock, double sample_se
       const double before = taken();
       status.Update(Advised(CheckCase(first_)));
       check_seconds_ = taken() - before;
+      fastest_check = std::min(fastest_check, check_seconds_);
     }
     exchanges.TakeBack();
     status.Update(left_.CheckUnchanged());
-    const bool are_few = step < kFewSingleSteps && CanCheckPart(first_);
+    const bool are_fast = fastest_check + step_seconds <= most / kSingleSteps;
+    const bool are_few = step < kFewSingleSteps && (are_fast || CanCheckPart(first_));
     if (!status.ok() || taken() * (step + 1) / step > (are_few ? kPatience * most : most)) return status;
   }
   return absl::OkStatus();
@@ -422,7 +421,7 @@ void SpotChecks::Finish(timing::Clock& clock, const timing::Step& step, std::siz
   const double median = timing::Median(samples.seconds);
   double fresh_seconds = 0;
   if (status_.ok()) status_ = CheckSingleSteps(clock, SampledSeconds(samples), median, fresh_seconds);
-  const double bytes = Bytes(WholeResult(first_)) + Bytes(first_.changing());
+  const double bytes = BytesOf(WholeResult(first_)) + BytesOf(first_.changing());
   const bool is_slower = bytes <= kSmallBytes ? fresh_seconds > kSlower * median
                                               : fresh_seconds > kMuchSlower * median + bytes / kMovedBytesPerSecond;
   // The results of its steps are checked, too.

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/readable.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/userfaultfd.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
+
+#include "tests/base/served_memory.h"
 
 namespace roofbench {
 namespace {
@@ -35,18 +31,13 @@ TEST(Readable, MemoryThatIsSuppliedWhenItIsReadIsServed) {
   void* const pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
   EXPECT_FALSE(IsServed(pages, kBytes));
-  const auto server = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
-  if (server < 0) GTEST_SKIP() << "userfaultfd is not permitted here";
-  uffdio_api api = {.api = UFFD_API, .features = 0, .ioctls = 0};
-  ASSERT_EQ(ioctl(server, UFFDIO_API, &api), 0);
-  uffdio_register half = {.range = {.start = reinterpret_cast<std::uintptr_t>(pages), .len = kBytes / 2},
-                          .mode = UFFDIO_REGISTER_MODE_MISSING,
-                          .ioctls = 0};
-  ASSERT_EQ(ioctl(server, UFFDIO_REGISTER, &half), 0);
-  EXPECT_TRUE(ServesMemory());
-  EXPECT_TRUE(IsServed(pages, kBytes));
-  EXPECT_FALSE(IsServed(static_cast<char*>(pages) + kBytes / 2, kBytes / 2));
-  close(server);
+  {
+    const ServedMemory half(pages, kBytes / 2);
+    if (!half.is_served()) GTEST_SKIP() << "userfaultfd is not permitted here";
+    EXPECT_TRUE(ServesMemory());
+    EXPECT_TRUE(IsServed(pages, kBytes));
+    EXPECT_FALSE(IsServed(static_cast<char*>(pages) + kBytes / 2, kBytes / 2));
+  }
   EXPECT_FALSE(ServesMemory());
   EXPECT_FALSE(IsServed(pages, kBytes));
   munmap(pages, kBytes);

@@ -6,10 +6,15 @@ harnesses, is the question of tests/cheats.
 from __future__ import annotations
 
 import _thread
+import ctypes
 import dataclasses
+import fcntl
 import gc
 import itertools
+import mmap
+import os
 import re
+import struct
 import sys
 import threading
 import time
@@ -334,6 +339,27 @@ def test_lazy_number() -> None:
             return float(_inputs()[0].sum())
 
     assert "Lazy, which may compute when it is read" in _judged(lambda a, b: Lazy(), reference=lambda a, b: a.sum())
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="by numbers of Linux on x86-64")
+def test_result_whose_memory_is_supplied_when_it_is_read() -> None:
+    """Its pages are there already, so that nobody has to."""
+    memory = mmap.mmap(-1, _SIZE * _SIZE * 4 // mmap.PAGESIZE * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    result = np.frombuffer(memory, np.float32).reshape(_SIZE, _SIZE)
+    result[:] = 1
+    server = ctypes.CDLL(None).syscall(323, os.O_CLOEXEC | os.O_NONBLOCK)
+    if server < 0:
+        pytest.skip("userfaultfd is not permitted here")
+    try:
+        fcntl.ioctl(server, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))
+        fcntl.ioctl(server, 0xC020AA00, struct.pack("QQQQ", result.ctypes.data, result.nbytes, 1, 0))
+
+        def cheat(a: Floats, b: Floats) -> Floats:
+            return np.matmul(a, b, out=result)
+
+        assert "memory that is filled when it is read" in _judged(cheat)
+    finally:
+        os.close(server)
 
 
 def test_windows_for_copies() -> None:

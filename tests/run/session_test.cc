@@ -338,11 +338,11 @@ TEST_F(SessionTest, AThreadThatACaseLeavesAtWorkIsNamed) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("left a thread that still works"));
-  EXPECT_TRUE(session.left_threads());
+  EXPECT_TRUE(session.needs_new_process());
   ended = true;
   left.join();
   EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
-  EXPECT_FALSE(session.left_threads());
+  EXPECT_FALSE(session.needs_new_process());
 }
 
 TEST_F(SessionTest, AReasonHasALimit) {

@@ -330,11 +330,11 @@ class KeptInARowOfLongSteps : public Kernel {
   double last_ = 0;
 };
 
-// The last two are so slow that the whole is checked once, before the samples.
-enum class Reference { kWhole, kByRows, kByRowsSlowly, kOfSamplesSlowly };
+// Those that are slow at all times are so slow that the whole is checked once, before the samples.
+enum class Reference { kWhole, kByRows, kByRowsSlowly, kOfSamplesSlowly, kWholeSlowlyLater };
 
 std::string Name(Reference reference) {
-  constexpr std::array kNames = {"", "_by_rows", "_by_rows_slowly", "_of_samples_slowly"};
+  constexpr std::array kNames = {"", "_by_rows", "_by_rows_slowly", "_of_samples_slowly", "_slowly_later"};
   return kNames.at(static_cast<std::size_t>(reference));
 }
 
@@ -376,6 +376,11 @@ class SpotChecksTest : public testing::TestWithParam<std::tuple<Trial, Reference
         .Points(Suite::kQuick, {{"n", {1}}});
     if (reference == Reference::kWhole) {
       family.Reference([](const Operands& o) { return o.x.to(at::kDouble).mul_(2); });
+    } else if (reference == Reference::kWholeSlowlyLater) {
+      family.Reference([calls = std::make_shared<int>(0)](const Operands& o) {
+        if ((*calls)++ > 0) TakeLongerThanChecksMay();
+        return o.x.to(at::kDouble).mul_(2);
+      });
     } else if (reference == Reference::kOfSamplesSlowly) {
       family.Result([](const Operands& o) { return o.y.narrow(0, 2, kRows - 4); })
           .Whole([](const Operands& o) { return o.y; })
@@ -458,6 +463,13 @@ INSTANTIATE_TEST_SUITE_P(
             Of<KeptInARowOfLongSteps>("kept_in_a_row_of_long_steps", kWrong)),
         testing::Values(Reference::kWhole, Reference::kByRows, Reference::kByRowsSlowly, Reference::kOfSamplesSlowly)),
     [](const auto& one) { return std::get<0>(one.param).name + Name(std::get<1>(one.param)); });
+
+// Whose checks take several times as long as the first did: one of them alone would not see few changes.
+INSTANTIATE_TEST_SUITE_P(OnABusyMachine, SpotChecksTest,
+                         testing::Combine(testing::Values(Of<Honest>("honest"),
+                                                          Of<KeptWhereFewChange>("kept_where_few_change", kWrong)),
+                                          testing::Values(Reference::kWholeSlowlyLater)),
+                         [](const auto& one) { return std::get<0>(one.param).name + Name(std::get<1>(one.param)); });
 
 INSTANTIATE_TEST_SUITE_P(ByRows, SpotChecksTest,
                          testing::Combine(testing::Values(Of<KeptInALongRow>("kept_in_a_long_row", kWrong)),

@@ -2,6 +2,7 @@
 #include "lib/suite/check.h"
 
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
 #include <ATen/ops/randn.h>
@@ -10,11 +11,16 @@
 #include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <cstddef>
 #include <limits>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/base/served_memory.h"
 
 namespace roofbench {
 namespace {
@@ -216,6 +222,21 @@ Case SampledProduct(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
           .whole = [=] { return std::vector{y}; },
           .row_sums = [=] { return std::vector{at::mv(a.to(at::kDouble), b.sum(1, false, at::kDouble))}; },
           .tolerance = {.dtype = Dtype::kBf16, .reduction = 64}};
+}
+
+TEST(CheckCase, AResultThatIsSuppliedWhenItIsReadIsRefused) {
+  constexpr std::size_t kBytes = std::size_t{1} << 16;
+  void* const pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  const at::Tensor y = at::from_blob(pages, {kBytes / sizeof(float)}, at::kFloat).fill_(1);
+  const Case built = {.result = [=] { return std::vector{y}; }, .reference = [=] { return std::vector{y.clone()}; }};
+  EXPECT_TRUE(CheckCase(built).ok());
+  {
+    const ServedMemory served(pages, kBytes);
+    if (!served.is_served()) GTEST_SKIP() << "userfaultfd is not permitted here";
+    EXPECT_THAT(std::string(CheckCase(built).message()), testing::HasSubstr("filled when it is read (userfaultfd)"));
+  }
+  munmap(pages, kBytes);
 }
 
 TEST(CheckCase, WhatIsNotSampledIsChecked) {

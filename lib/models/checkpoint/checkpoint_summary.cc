@@ -189,7 +189,7 @@ std::string SummaryText(const CheckpointSummary& summary) {
   StrAppendFormat(
       &text, "memory: weights, keys and values of %s tokens, and what a prompt of so many computes at once\n", context);
   if (base.tied_head) {
-    text += "the table of tokens is not quantized; where its copy that is the head is, both are in the memory\n";
+    text += "the embedding is not quantized; a quantized head is stored beside it\n";
   }
   StrAppendFormat(&text, "keys and values in 8 bits: %s a token\n", HumanBytes(summary.int8_kv_bytes_per_token));
   return text;

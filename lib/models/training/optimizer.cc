@@ -36,12 +36,6 @@ struct Corrections {
 
 }  // namespace
 
-double BytesOf(const std::vector<at::Tensor>& tensors) {
-  double bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
-  return bytes;
-}
-
 void UpdateSingle(const AdamWTensors& tensors, double step, const OptimizerSettings& settings) {
   const Corrections corrections(step, settings);
   for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {

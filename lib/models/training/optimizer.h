@@ -50,9 +50,6 @@ struct AdamWState {
 // The state before the first step: zeros.
 std::optional<AdamWState> FreshState(const at::Tensor& parameter);
 
-// The bytes of all these tensors together.
-double BytesOf(const std::vector<at::Tensor>& tensors);
-
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

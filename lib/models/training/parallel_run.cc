@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/aten/precision_scopes.h"
+#include "lib/aten/storage_type.h"
 #include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"
 

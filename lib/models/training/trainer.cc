@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/aten/precision_scopes.h"
+#include "lib/aten/storage_type.h"
 #include "lib/observe/peak_memory.h"
 #include "lib/observe/ranges.h"
 

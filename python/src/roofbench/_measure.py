@@ -366,6 +366,8 @@ class Subject:
             raise CaseError(f"{why}{error}") from error
         self._makes_arrays = any(isinstance(result, Array) for result in results)
         self._state.returned(results)
+        if why := _check.served(itertools.chain(*self._held(results))):
+            raise CaseError(why)
         try:
             given = _given(self._held(results))
         except LazyError as error:
@@ -393,7 +395,7 @@ class Subject:
         if why := _check.difference(given, expected.exact, expected.native, expected.allowed):
             raise CaseError(why)
         for value, reference in zip(given.results, expected.native.results, strict=False):
-            if (value.is_whole and not reference.is_whole) or _is_narrower(value, reference):
+            if _says_less(value, reference):
                 self.notes.append(f"{value.place} is {value.dtype}, the reference gives {reference.dtype}")
         kept = [] if expected.exact.is_alias else [array for array in self._arrays if array not in self._mutated]
         for result, array in itertools.product(results, kept):
@@ -670,9 +672,10 @@ def _given(held: Sequence[Sequence[Array | Value]]) -> CallResults:
     return CallResults(results, mutated, grads, overlapping=_check.overlapping(held[0]))
 
 
-def _is_narrower(result: Value, reference: Value) -> bool:
-    """Whether numbers of another kind, as whole ones for floating-point ones, are in fewer bytes."""
-    return result.is_whole != reference.is_whole and len(result.content) < len(reference.content)
+def _says_less(result: Value, reference: Value) -> bool:
+    """Whether numbers are of another kind: whole for floating-point ones, or the other way round in fewer bytes."""
+    is_narrower = len(result.content) < len(reference.content)
+    return result.is_whole != reference.is_whole and (result.is_whole or is_narrower)
 
 
 def _text(error: BaseException) -> str:

@@ -310,6 +310,15 @@ def _command_line(args: argparse.Namespace) -> str:
     return _core.printable(shlex.join(["python", "-m", "roofbench", "run", str(args.file), *flags]), _LONGEST_COMMAND)
 
 
+def _why_not_written(path: Path) -> str:
+    folder = path.resolve().parent
+    if path.is_dir():
+        return "it is a folder; name a file in it"
+    if not folder.is_dir():
+        return f"there is no folder {folder}; make it first"
+    return "" if os.access(folder, os.W_OK) else f"you may not write to {folder}"
+
+
 def run(arguments: Sequence[str]) -> int:
     """Does what the command line says, `run` and its flags. Raises UsageError."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the run, not a traceback
@@ -333,10 +342,7 @@ def run(arguments: Sequence[str]) -> int:
     planned = _family.plan(known, args.axis, args.filter)
     chosen = [one.describe() for one in known if any(one is each.family for each in planned)]
     for flag, path in (("benchmark_out", args.benchmark_out), ("journal", args.journal)):
-        folder = path.resolve().parent if path else Path()
-        if path and (path.is_dir() or not os.access(folder, os.W_OK)):
-            why = "it is a folder; name a file in it" if path.is_dir() else f"you may not write to {folder}"
-            why = why if folder.is_dir() else f"there is no folder {folder}; make it first"
+        if path and (why := _why_not_written(path)):
             raise UsageError(f"--{flag}={path} cannot be written: {why}")
     if args.benchmark_out and args.journal and args.benchmark_out.resolve() == args.journal.resolve():
         raise UsageError(f"--benchmark_out and --journal are the same file, {args.journal}; choose another name")

@@ -14,7 +14,6 @@ from roofreport.errors import UnusableInputError
 from roofreport.history.records import Reading, Run
 from roofreport.io import case_name, gpt_fast
 from roofreport.io.contract import TIME, Better, Metric, packaged
-from roofreport.io.reliability import doubt
 from roofreport.project_folder import INSTALLS
 
 if TYPE_CHECKING:
@@ -239,8 +238,10 @@ def _gpt_fast(store: Store, choice: Choice) -> bytes:
     if not rows:
         return b""
     result = store.record(rows[-1].run).result
-    # What divides by a time says no more than that.
-    return gpt_fast.text([replace(result, cases=tuple(case for case in result.cases if not doubt(case)))]).encode()
+    doubtful = {row.case for row in rows if row.reading.doubt}  # all of its figures follow from times
+    return gpt_fast.text(
+        [replace(result, cases=tuple(case for case in result.cases if case.name not in doubtful))]
+    ).encode()
 
 
 FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {

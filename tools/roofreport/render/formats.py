@@ -74,12 +74,17 @@ class Table:
 
 
 NOTES = "notes"  # the column that says why figures are in doubt
-_DETAIL = re.compile(r" \(ci [^)]*\)")  # what differs between notes of one kind
+_DETAIL = re.compile(r" \(ci [^)]*\)")
+
+
+def kind(doubt: str) -> str:
+    """Without what differs between notes of one kind."""
+    return _DETAIL.sub("", doubt)
 
 
 def _marked(found: Table) -> Table:
     """With a mark for each part of a note that several rows share, and one line for what the marks stand for."""
-    parts = [_DETAIL.sub("", part) for row in found.rows for cell in row if cell.is_note for part in _parts(cell)]
+    parts = [kind(part) for row in found.rows for cell in row if cell.is_note for part in _parts(cell)]
     # "10 pairs" is a figure of its row.
     shared = [part for part, count in Counter(parts).items() if count > 1 and not part[:1].isdigit()]
     if not shared:
@@ -89,7 +94,7 @@ def _marked(found: Table) -> Table:
     def shortened_note(cell: Cell) -> Cell:
         shown = []
         for part in _parts(cell):
-            mark = marks.get(_DETAIL.sub("", part))
+            mark = marks.get(kind(part))
             shown.append(mark + "".join(_DETAIL.findall(part)) if mark else part)
         return replace(cell, text="; ".join(shown)) if cell.is_note else cell
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple, TypeGuard
@@ -25,6 +24,7 @@ from roofreport.render.formats import (
     Column,
     Table,
     figure,
+    kind,
     note,
     spanning,
     table,
@@ -169,8 +169,7 @@ def growth_line(series: Series) -> str:
     if series.overhead_below is not None:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
     if doubts := [why for case in series.cases if (why := doubt(case))]:
-        kinds = (re.sub(r" \([^)]*\)", "", why) for why in doubts)
-        reasons = ", ".join(dict.fromkeys(reason for why in kinds for reason in why.split(", ")))
+        reasons = ", ".join(dict.fromkeys(reason for why in doubts for reason in kind(why).split(", ")))
         of_all = f"{len(doubts)} of {units.counted(len(series.cases), 'point')} {units.are(len(doubts))}"
         text += f"; {of_all} in doubt and left out: {reasons}"
     return f"{shortened(f'{series.family}/{series.rest}', LONGEST_NAME)}: {shortened(text, LONGEST_NAME)}"

@@ -221,15 +221,12 @@ def _accept(args: argparse.Namespace) -> int:
         runs = [run for run in store.runs() if machine in ("", run.machine.id)]
         since = _moment(args.since, runs)
         if since > datetime.now(timezone.utc):
-            raise UnusableInputError(f"--since={args.since} is yet to come; the newest run is of {_newest(runs)}")
+            newest = f"{max(run.started for run in runs):%Y-%m-%d}"
+            raise UnusableInputError(f"--since={args.since} is yet to come; the newest run is of {newest}")
         made = store.accept(pattern, since, args.why, machine)
     what = units.counted(len(cases), "case")
     show(f"{what} accepted since {made.since:%Y-%m-%d %H:%M} UTC: {shortened(made.why, 300)}")
     return EXIT_OK
-
-
-def _newest(runs: list[Run]) -> str:
-    return f"{max(run.started for run in runs):%Y-%m-%d}"
 
 
 def _moment(text: str, runs: list[Run]) -> datetime:
