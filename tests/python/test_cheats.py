@@ -61,6 +61,9 @@ def test_result_kept_by_a_part_of_the_content(cache: str) -> None:
         return kept[key]
 
     assert "wrong result" in _judged(cheat, cache=cache)
+    for _ in range(8):  # with few samples, whose changes may be where the cheat looks
+        kept.clear()
+        assert "wrong result" in _judged(cheat, cache=cache, max_samples=1)
 
 
 def test_result_kept_where_calls_follow_each_other() -> None:
@@ -156,7 +159,8 @@ def test_result_kept_of_an_operand_of_which_elements_cannot_change_places() -> N
     )
     assert honest.ok and result.ok and honest.median and result.median, result.failure
     assert any("measured with other values for each call" in note for note in result.notes), result.notes
-    assert result.median > 0.3 * honest.median, (result.median, honest.median)
+    # A copy of the result takes a fiftieth, and a busy machine several times as long at one time as at another.
+    assert result.median > 0.1 * honest.median, (result.median, honest.median)
 
 
 def test_turned_values_are_not_the_first_ones_scaled() -> None:

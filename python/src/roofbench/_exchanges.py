@@ -69,6 +69,9 @@ class Exchanges:
             found.append((line.ctypes.data, line.itemsize, part.size, *of_spares[part.array], part.array))
         return found, spares
 
+    def without_spares(self) -> Exchanges:
+        return dataclasses.replace(self, spares={array: spare[:0] for array, spare in self.spares.items()})
+
     def _own_spares(self) -> Spares:
         return {array: spare.copy() for array, spare in self.spares.items()}
 
