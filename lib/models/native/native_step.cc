@@ -14,6 +14,7 @@
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/products/gemv.h"
+#include "lib/kernels/operators/products/stored_rows.h"
 #include "lib/kernels/operators/rows/norm.h"
 
 namespace roofbench::models {
@@ -152,9 +153,12 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
       return Mark(worker, Int8Stage::kProduct);
     }
     if (TakesTiles(work)) {
+      const bool is_plain = matrix.format == WeightFormat::kBf16;
+      const kernels::StoredInt4 stored(is_plain ? kernels::Int4Weight() : matrix.Int4Rows(work.expert, 0, matrix.rows));
       return tiles_->run_columns_to_floats(
           {.x = scratch_[Size(worker.index())].Packed(),
-           .w = Elements<T>(matrix.weight) + work.expert * matrix.rows * matrix.columns,
+           .w = is_plain ? Elements<T>(matrix.weight) + work.expert * matrix.rows * matrix.columns : nullptr,
+           .stored = is_plain ? nullptr : &stored,
            .y = work.y,
            .m = work.m,
            .n = matrix.rows,

@@ -375,16 +375,18 @@ TEST_P(DecoderByTiles, ReadsPrompts) {
 }
 
 TEST_P(DecoderByTiles, TakesStepsOfManyTokens) {
-  const bool is_bf16 = GetParam().format == WeightFormat::kBf16;
+  const WeightFormat format = GetParam().format;
+  const bool are_tiled = format == WeightFormat::kBf16 || format == WeightFormat::kInt4;
   if (weights_.config.shape.IsMixture()) {
     EXPECT_GT(Step(24, 4), 2 * Layers() + 1) << "some experts have tokens for tiles";
   } else {
-    EXPECT_EQ(Step(9, 4), is_bf16 ? 4 * Layers() + 1 : 0);
+    EXPECT_EQ(Step(9, 4), are_tiled ? 4 * Layers() + 1 : 0);
   }
 }
 
 TEST_P(DecoderByTiles, DecodesFromEightSequencesOn) {
   const bool is_bf16 = GetParam().format == WeightFormat::kBf16;
+  const bool is_int4 = GetParam().format == WeightFormat::kInt4;
   EXPECT_EQ(Step(7, 1), 0);
   for (const int64_t batch : {8, 9}) {
     if (weights_.config.shape.IsMixture()) {
@@ -395,7 +397,7 @@ TEST_P(DecoderByTiles, DecodesFromEightSequencesOn) {
   }
   // Of 15 tokens, one comes near to a tie of two of a mixture's experts, which rounding decides.
   if (!weights_.config.shape.IsMixture()) {
-    EXPECT_EQ(Step(15, 1), is_bf16 ? 4 * Layers() + 1 : 0);
+    EXPECT_EQ(Step(15, 1), is_bf16 || is_int4 ? 4 * Layers() + 1 : 0);
   }
 }
 
