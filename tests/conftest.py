@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,9 @@ import browser
 import pytest
 from built_program import PROGRAM, Run
 from playwright.sync_api import Browser
+
+# Not by `pythonpath`, which would hide an installed roofbench, whose plugin pytest loads, from a user's tests in here.
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "src"))
 
 # A shell starts background programs with Ctrl-C ignored, and child processes inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -205,6 +205,21 @@ std::string Suggestion(const std::vector<const FamilyGrid*>& families, const Sel
   return NamesOfAllParts(families, selection);
 }
 
+// "; --axis renames the cases that it selects, the first to '…'" for a filter of names that the axes change; empty if
+// it selects none of those either.
+std::string RenamedByAxes(const std::vector<const FamilyGrid*>& families, const Selection& selection,
+                          const Filter& filter) {
+  for (const FamilyGrid* family : families) {
+    for (const Point& point : family->Points()) {
+      if (!filter.Selects(point)) continue;
+      const absl::StatusOr<std::vector<Point>> points = ApplyOverrides(*family, {point}, selection.axes);
+      if (!points.ok() || points->empty() || points->front().Name() == point.Name()) continue;
+      return StrCat("; --axis renames the cases that it selects, the first to '", points->front().Name(), "'");
+    }
+  }
+  return "";
+}
+
 // The selected points of a suite, if there are any.
 absl::StatusOr<std::vector<PlannedPoint>> PointsOf(Suite suite, const std::vector<const FamilyGrid*>& families,
                                                    const std::vector<AxisOverride>& axes, const Filter& filter) {
@@ -237,8 +252,17 @@ absl::StatusOr<std::vector<PlannedPoint>> PointsOf(Suite suite, const std::vecto
 
 absl::StatusOr<std::vector<PlannedPoint>> PlanPoints(const std::vector<const FamilyGrid*>& families,
                                                      const Selection& selection) {
-  for (const AxisOverride& wanted : selection.axes) {
-    if (absl::Status status = CheckOverride(families, wanted); !status.ok()) return status;
+  for (auto wanted = selection.axes.begin(); wanted != selection.axes.end(); ++wanted) {
+    if (absl::Status status = CheckOverride(families, *wanted); !status.ok()) return status;
+    const auto is_same = [&](const AxisOverride& other) {
+      return other.family == wanted->family && other.axis == wanted->axis;
+    };
+    if (const auto first = std::find_if(selection.axes.begin(), wanted, is_same); first != wanted) {
+      const std::string name = wanted->family.empty() ? wanted->axis : StrCat(wanted->family, ".", wanted->axis);
+      return InvalidArgumentError(StrCat("--axis=", name, " is given twice; --axis=", name, "=",
+                                         absl::StrJoin(first->values, ","), ",", absl::StrJoin(wanted->values, ","),
+                                         " has the values of both"));
+    }
   }
   const auto filter = MakeFilter(selection.filter);
   if (!filter.ok()) return filter.status();
@@ -252,8 +276,10 @@ absl::StatusOr<std::vector<PlannedPoint>> PlanPoints(const std::vector<const Fam
       const std::string more = selection.otherwise ? StrCat(" or ", View(Name(*selection.otherwise))) : "";
       searched = StrCat(View(Name(selection.suite)), more, " suite");
     }
+    std::string hint = RenamedByAxes(families, selection, *filter);
+    if (hint.empty()) hint = Suggestion(families, selection);
     return InvalidArgumentError(StrCat(selection.flag, "=", selection.filter, " matches no case of the ", searched,
-                                       Suggestion(families, selection), "; ", selection.listing, " lists all"));
+                                       hint, absl::EndsWith(hint, "?") ? " " : "; ", selection.listing, " lists all"));
   }
   return plan;
 }

@@ -120,7 +120,7 @@ int Conclude(const Options& options, const SharedState& state, AtomicFile& list,
   } else if (!options.results.empty() && !files.empty() && options.format == "console") {
     std::cout << "\nWritten:\n  " << absl::StrJoin(files, "\n  ") << std::endl;
   }
-  if (!state.journal_begun() || options.results.empty()) return status;
+  if (!state.journal_begun()) return status;
   if (const std::string flags = HowToContinue(options); !flags.empty()) {
     std::cerr << ProgramName() << ": not all cases have run: " << flags << " continues after the last one\n";
   }

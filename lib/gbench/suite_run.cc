@@ -34,6 +34,7 @@
 #include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
 #include "lib/run/session.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
@@ -272,9 +273,12 @@ class SuiteRun {
     std::map<std::string, int> reasons;
     int measured = 0;
     int in_doubt = 0;
+    std::size_t few = 0;
     for (std::size_t index = 0; index < session_.plan().size(); ++index) {
       for (const Outcome& outcome : session_.OutcomesOf(index)) {
         if (outcome.verdict == Verdict::kMeasured) ++measured;
+        // Several repetitions have enough together.
+        if (options_.repetitions == 1 && HasFewSamples(outcome)) ++few;
         if (!IsInDoubt(outcome)) continue;
         ++in_doubt;
         if (outcome.disturbed) ++reasons["disturbed"];
@@ -282,7 +286,12 @@ class SuiteRun {
         for (const std::string& reason : outcome.noise) ++reasons[reason];
       }
     }
-    if (in_doubt == 0) return "";
+    const std::string of_few =
+        few == 0 ? ""
+                 : absl::StrCat("\n", Counted(few, "row"), few == 1 ? " has" : " have", " fewer than ",
+                                timing::kFewestForInterval,
+                                " samples, which bound no median:\n  --max_time=SECONDS takes more\n");
+    if (in_doubt == 0) return of_few;
     const bool has_journal = !options_.journal.empty() && IsReplaceable(options_.journal);
     return absl::StrCat(
         "\n", in_doubt, " of ", Counted(static_cast<std::size_t>(measured), "row"), in_doubt == 1 ? " is" : " are",
@@ -290,7 +299,7 @@ class SuiteRun {
         "): --wait_quiet=600 waits for a quiet machine",
         has_journal ? absl::StrCat("; later,\n  --resume=doubtful --journal=", options_.journal, " measures them again")
                     : "",
-        "\n");
+        "\n", of_few);
   }
 
   // The last line after the table, if there is a file to read.

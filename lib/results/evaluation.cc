@@ -140,6 +140,11 @@ bool IsInDoubt(const Outcome& outcome) {
          (outcome.disturbed || outcome.conditions.throttled || !outcome.noise.empty());
 }
 
+bool HasFewSamples(const Outcome& outcome) {
+  return outcome.verdict == Verdict::kMeasured && outcome.summary.samples > 0 &&
+         outcome.summary.samples < timing::kFewestForInterval;
+}
+
 std::vector<double> ModelRatios(const hardware::RoofGauge& gauge, const Outcome& outcome) {
   // For any other bound, the probe does not measure the peak of the case's arithmetic.
   if (gauge.bound != workload::Bound::kCompute) return {};

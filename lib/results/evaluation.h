@@ -24,6 +24,9 @@ bool NeedsRemeasurement(const Outcome& outcome);
 // Whether its time or its share of a roof says little: it was noisy, its roof was disturbed, or heat slowed the device
 // down. The reports judge by the same (tools/roofreport/io/reliability.py), and by the number of samples.
 bool IsInDoubt(const Outcome& outcome);
+// Whether its samples bound no median at 95 %, as those of the other repetitions together may: a longer sampling gives
+// more, and the same once more does not.
+bool HasFewSamples(const Outcome& outcome);
 
 // Whether other programs took most of the processors meanwhile: nothing else about it is worth a word.
 bool CannotBeJudged(const Outcome& outcome);

@@ -140,7 +140,9 @@ absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now) {
     if (before != value) {
       return absl::FailedPreconditionError(
           absl::StrCat("belongs to another run, with the ", name, " '", before, "' and not '", value, "'",
-                       name == "flags" ? "; without these flags, --resume continues it with its own" : ""));
+                       name == "flags"     ? "; without these flags, --resume continues it with its own"
+                       : name == "program" ? "; it has changed since: begin another --journal"
+                                           : ""));
     }
   }
   return absl::OkStatus();

@@ -43,7 +43,7 @@ absl::Status CompareIntegers(const at::Tensor& result, const at::Tensor& referen
   if (count == 0) return absl::OkStatus();
   const int64_t first = wrong.to(at::kInt).argmax().item<int64_t>();
   return absl::DataLossError(absl::StrFormat(
-      "wrong %s: %d of %d elements are off, the first (element %d) is %d where the reference has %d", what, count,
+      "wrong %s: off in %d of %d elements, the first (element %d) is %d where the reference has %d", what, count,
       actual.numel(), first, actual[first].item<int64_t>(), expected[first].item<int64_t>()));
 }
 

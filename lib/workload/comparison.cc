@@ -139,7 +139,7 @@ void Comparison::Add(std::span<const double> actual, std::span<const double> exp
 
 std::optional<Comparison::Mismatch> Comparison::Find(const std::string& what) const {
   if (wrong_ > 0) {
-    return Mismatch{Text("wrong %s: %s of %s elements are off, the worst (element %s) is %g where the reference "
+    return Mismatch{Text("wrong %s: off in %s of %s elements, the worst (element %s) is %g where the reference "
                          "has %g (allowed: %s%.2g relative)",
                          what.c_str(), std::to_string(wrong_).c_str(), std::to_string(elements_).c_str(),
                          std::to_string(worst_).c_str(), worst_actual_, worst_expected_,

@@ -51,7 +51,7 @@ class Comparison {
   void Add(std::span<const double> actual, std::span<const double> expected);
 
   struct Mismatch {
-    std::string text;           // "wrong result: 3 of 64 elements are off, the worst …"
+    std::string text;           // "wrong result: off in 3 of 64 elements, the worst …"
     double relative_error = 0;  // of the worst element, or of all in the root mean square
   };
   // nullopt if the elements so far match. An infinite or NaN reference requires a result of the same kind. `what` names

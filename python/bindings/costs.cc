@@ -68,7 +68,10 @@ workload::WeightFormat FormatNamed(const std::string& name) {
   return RowNamed("precision", name, workload::kWeightFormats, [](workload::WeightFormat one) { return Name(one); });
 }
 
-void Set(double& field, double value) { field = value; }
+// A size or a number of things.
+double Size(double value) { return Amount(value, "size"); }
+
+void Set(double& field, double value) { field = Size(value); }
 void Set(workload::Dtype& field, const std::string& name) { field = DtypeNamed(name); }
 void Set(workload::WeightFormat& field, const std::string& name) { field = FormatNamed(name); }
 
@@ -104,12 +107,12 @@ void Directed(nb::module_& core, const char* name, Op base, const Extra&... extr
 
 Cost AttentionCost(double queries, double keys, double head_dim, const std::string& dtype, double heads,
                    double kv_heads, double batch, bool causal, const std::string& direction, bool naive) {
-  const workload::Attention attention = {.batch = batch,
-                                         .heads = heads,
-                                         .kv_heads = kv_heads > 0 ? kv_heads : heads,
-                                         .queries = queries,
-                                         .keys = keys,
-                                         .head_dim = head_dim,
+  const workload::Attention attention = {.batch = Size(batch),
+                                         .heads = Size(heads),
+                                         .kv_heads = Size(kv_heads) > 0 ? kv_heads : heads,
+                                         .queries = Size(queries),
+                                         .keys = Size(keys),
+                                         .head_dim = Size(head_dim),
                                          .causal = causal,
                                          .dtype = DtypeNamed(dtype)};
   if (IsBackward(direction)) return naive ? attention.NaiveBackwardCost() : attention.FusedBackwardCost();
@@ -120,7 +123,7 @@ Cost TrainingCost(const std::string& size, double batch, double context, const s
                   const std::string& storage, const std::string& mode) {
   constexpr std::array kModes = {"inference", "forward", "forward_backward", "step"};
   const auto& shape = RowNamed("size", size, workload::kTransformerPresets, &workload::TransformerPreset::name).shape;
-  workload::TransformerTraining training{.shape = shape, .batch = batch, .context = context};
+  workload::TransformerTraining training{.shape = shape, .batch = Size(batch), .context = Size(context)};
   training.compute = DtypeNamed(compute);
   training.storage = DtypeNamed(storage);
   return training.Step(static_cast<workload::TrainingMode>(&RowNamed("mode", mode, kModes) - kModes.data()));
@@ -171,8 +174,8 @@ void BindCosts(nb::module_& core) {
   core.def(
       "gather_gemv",
       [](double n, double k, const std::string& precision, double chosen, double experts, double group) {
-        const Gemv expert = {.n = n, .k = k, .format = FormatNamed(precision), .group = group};
-        return workload::GatherGemv{.expert = expert, .chosen = chosen, .experts = experts}.ForwardCost();
+        const Gemv expert = {.n = Size(n), .k = Size(k), .format = FormatNamed(precision), .group = Size(group)};
+        return workload::GatherGemv{.expert = expert, .chosen = Size(chosen), .experts = Size(experts)}.ForwardCost();
       },
       "n"_a, "k"_a, "precision"_a, nb::kw_only(), "chosen"_a, "experts"_a, "group"_a = 64,
       "y[e] = W[e] · x for the chosen experts");
@@ -189,7 +192,7 @@ void BindCosts(nb::module_& core) {
   core.def(
       "cross_entropy",
       [](double rows, double cols, const std::string& dtype, bool gradient) {
-        const CrossEntropy loss = {.rows = rows, .cols = cols, .dtype = DtypeNamed(dtype)};
+        const CrossEntropy loss = {.rows = Size(rows), .cols = Size(cols), .dtype = DtypeNamed(dtype)};
         return gradient ? loss.ForwardBackwardCost() : loss.ForwardCost();
       },
       "rows"_a, "cols"_a, "dtype"_a, nb::kw_only(), "gradient"_a = false,
@@ -214,14 +217,14 @@ void BindCosts(nb::module_& core) {
   core.def(
       "decoder_prefill",
       [](const std::string& model, const std::string& precision, double prompt, double batch) {
-        return DecoderNamed(model, precision).PrefillCost(batch, prompt, prompt);
+        return DecoderNamed(model, precision).PrefillCost(Size(batch), Size(prompt), prompt);
       },
       "model"_a, "precision"_a, "prompt"_a, nb::kw_only(), "batch"_a = 1,
       "Reading a prompt, by the shape of a named model (llama3_1b, …; an unknown name lists all)");
   core.def(
       "decoder_decode",
       [](const std::string& model, const std::string& precision, double depth, double batch) {
-        return DecoderNamed(model, precision).DecodeCost(batch, depth, depth + 1);
+        return DecoderNamed(model, precision).DecodeCost(Size(batch), Size(depth), depth + 1);
       },
       "model"_a, "precision"_a, "depth"_a, nb::kw_only(), "batch"_a = 1,
       "One token of each sequence with `depth` tokens in the cache before it");

@@ -105,6 +105,23 @@ TEST_F(PlanTest, PartsOfANameThatDoNotFollowEachOtherAreFound) {
                                           "(--benchmark_filter='a.*/n:16.*/cache:cold' selects them)"));
 }
 
+TEST_F(PlanTest, AFilterOfNamesThatAnAxisChangesSaysSo) {
+  Selection selection;
+  selection.filter = "^a/n:16$";
+  selection.axes = {{.axis = "n", .values = {"7"}}};
+  EXPECT_THAT(Error(selection), HasSubstr("; --axis renames the cases that it selects, the first to 'a/n:7'; "));
+}
+
+TEST_F(PlanTest, AnAxisHasItsValuesOnce) {
+  Selection selection;
+  selection.axes = {{.family = "a", .axis = "n", .values = {"7"}},
+                    {.axis = "n", .values = {"8"}},
+                    {.family = "a", .axis = "n", .values = {"9", "10"}}};
+  EXPECT_THAT(Error(selection), HasSubstr("--axis=a.n is given twice; --axis=a.n=7,9,10 has the values of both"));
+  selection.axes.pop_back();
+  EXPECT_THAT(Names(selection), ElementsAre("a/n:8", "b/n:8"));
+}
+
 TEST_F(PlanTest, AnAxisIsJudgedByTheFamiliesThatAreSelected) {
   grids_.push_back(FamilyGrid({.name = "other",
                                .axes = WithCacheAxis({{.name = "impl", .choices = {"else"}}}, kCold),

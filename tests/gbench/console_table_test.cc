@@ -55,7 +55,7 @@ TEST(ConsoleTable, NamesBreakBeforeASlash) {
 
 // A row of these counters, in 120 columns.
 std::string Shown(const std::map<std::string, double>& counters, std::vector<std::string> noise = {},
-                  double others_share = 0) {
+                  double others_share = 0, int64_t samples = 0) {
   ConsoleTable::Run run;
   run.run_name.function_name = "test/n:16";
   run.repetition_index = 0;
@@ -64,6 +64,7 @@ std::string Shown(const std::map<std::string, double>& counters, std::vector<std
   std::deque<Outcome> outcomes(1);
   outcomes.front().noise = std::move(noise);
   outcomes.front().conditions.others_share = others_share;
+  outcomes.front().summary.samples = samples;
   std::ostringstream text;
   ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120).Add({run}, outcomes);
   return text.str();
@@ -88,6 +89,13 @@ TEST(ConsoleTable, AGpuThatIsLaunchBoundOrCappedHasItsFigure) {
                          "to be checked"));
   EXPECT_THAT(Shown({{"power_capped", 1}, {"clock_mhz", 1410}}), testing::HasSubstr("power_capped at 1410 MHz"));
   EXPECT_THAT(Shown({{"power_capped", 0}, {"clock_mhz", 1410}}), testing::Not(testing::HasSubstr("power_capped")));
+}
+
+TEST(ConsoleTable, FewSamplesAreNoted) {
+  const auto shown = [](int64_t samples) { return Shown({}, {}, 0, samples); };
+  EXPECT_THAT(shown(1), testing::HasSubstr("1 sample"));
+  EXPECT_THAT(shown(5), testing::HasSubstr("5 samples"));
+  EXPECT_THAT(shown(6), testing::Not(testing::HasSubstr("sample")));
 }
 
 TEST(ConsoleTable, ACollectiveHasItsBandwidthsAndRanks) {

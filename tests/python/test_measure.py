@@ -185,6 +185,31 @@ def test_repetitions_of_a_name_are_numbered(tmp_path: Path) -> None:
     assert shown == [("twice/n:300", 0), ("twice/n:400", 0), ("twice/n:300", 1)]
 
 
+def test_other_measurements_of_a_name_are_no_repetitions(tmp_path: Path) -> None:
+    """Of several sizes, or of several functions, which a loop or a lambda calls by one name."""
+    few: dict[str, Any] = {"max_time": 0.01, "max_warmup_time": 0.01, "max_samples": 6}
+    arrays = [np.ones(n, np.float32) for n in (16, 64)]
+
+    def scaled(factor: float) -> Any:
+        return lambda x: x * factor
+
+    def measured(function: Any, array: Any, **options: Any) -> Any:
+        return roofbench.measure(function, array, **few, **options)
+
+    twice = [measured(scaled(2), arrays[0], name="a") for _ in range(2)]
+    roofbench.save(twice, tmp_path / "a.jsonl")
+    assert [case.repetition for case in load(tmp_path / "a.jsonl").cases] == [0, 1]
+    for other in (
+        measured(scaled(3), arrays[0], name="a"),
+        measured(scaled(2), arrays[1], name="a"),
+        measured(lambda x: x + 1, arrays[0], name="a"),
+        measured(scaled(2), arrays[0], name="a", work=roofbench.Work(bytes_read=3)),
+    ):
+        with pytest.raises(ValueError, match="give each measurement its name="):
+            roofbench.save([*twice, other], tmp_path / "b.jsonl")
+    assert not (tmp_path / "b.jsonl").exists()
+
+
 def test_save_leaves_no_part_of_a_file(tmp_path: Path) -> None:
     _measured().save(tmp_path / "a.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
@@ -300,7 +325,7 @@ def test_error_of_the_reference_is_the_reason() -> None:
     ("options", "words"),
     [
         ({"cache": "hot"}, "expected 'cold' or 'warm'"),
-        ({"mutates": [1]}, "there are 1 arguments, from 0"),
+        ({"mutates": [1]}, "the call has 1 argument, of which the first is number 0"),
         ({"max_time": -1}, "max_time=-1: expected a number above 0"),
         ({"max_wall": float("nan")}, "max_wall=nan: expected a number above 0"),
         ({"max_samples": "9"}, "max_samples='9': expected a number above 0"),
@@ -356,7 +381,7 @@ def test_nothing_is_checked_where_no_number_is_expected() -> None:
 
 
 def test_not_a_function() -> None:
-    with pytest.raises(TypeError, match="expected a function, not a int"):
+    with pytest.raises(TypeError, match="expected a function, not one of type int"):
         roofbench.measure(3, _X)  # type: ignore[arg-type]
 
 
@@ -601,10 +626,10 @@ def test_whole_numbers_are_compared_exactly() -> None:
     right = roofbench.measure(lambda x: x.astype(np.int32) * 0, x, reference=lambda x: x * 0, **options)
     assert right.ok and right.checked, right.failure
     wrong = roofbench.measure(lambda x: x + (x > 2**50), x, reference=lambda x: x, inputs=lambda _: [x], **options)
-    assert "wrong result: 2 of 6 elements are off, the first (element 1) is 9007199254740993" in wrong.failure
+    assert "wrong result: off in 2 of 6 elements, the first (element 1) is 9007199254740993" in wrong.failure
     assert "where the reference has 9007199254740992" in wrong.failure
     off = roofbench.measure(lambda n: 2**53 + 1, 1, reference=lambda n: 2**53, **options)
-    assert "1 of 1 elements are off, the first (element 0) is 9007199254740993" in off.failure
+    assert "off in 1 of 1 elements, the first (element 0) is 9007199254740993" in off.failure
 
 
 def _scale(x: Any) -> Any:
@@ -632,7 +657,7 @@ def test_ties_of_a_quantizing_kernel_may_go_either_way() -> None:
     """By the value before rounding. A scale that is half a percent off moves values by a quantum, too, and is found."""
     assert not _of_quantizing(lambda x: (x / _scale(x), _scale(x)))
     wrong = _of_quantizing(lambda x: (x / _scale(x), _scale(x) * 1.005), scale=1.005)
-    assert re.search(r"wrong result 0: \d+ of 40000 elements .* before rounding", wrong)
+    assert re.search(r"wrong result 0: off in \d+ of 40000 elements, .* before rounding", wrong)
 
 
 def test_quanta_are_allowed_by_tolerance_alone() -> None:
@@ -659,7 +684,10 @@ def test_each_result_has_its_tolerance() -> None:
     assert "wrong result 0" in measured(None) and "wrong result 0" in measured({1: 0.1})
     assert "wrong result 1" in measured({0: 0.1})
     assert not measured([0.1, 0.001])
-    assert measured([0.1] * 3) == "tolerance=[0.1, 0.1, 0.1]: the reference gives 2 outputs, from 0"
+    assert (
+        measured([0.1] * 3)
+        == "tolerance=[0.1, 0.1, 0.1]: the reference gives 2 outputs, of which the first is number 0"
+    )
 
     def filling(x: Any, out: Any, factor: float = 1.01) -> Any:
         np.multiply(x, factor, out=out)

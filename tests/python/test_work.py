@@ -32,6 +32,25 @@ def test_less_than_nothing_is_refused() -> None:
         Work(flops=-1).cost()
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda size: work.matmul(size, 3, 5, "fp32"),
+        lambda size: work.softmax(4, size, "fp32"),
+        lambda size: work.attention(1, 8, 4, "fp32", kv_heads=size),
+        lambda size: work.gather_gemv(8, 8, "bf16", chosen=size, experts=8),
+        lambda size: work.cross_entropy(size, 8, "fp32"),
+        lambda size: work.transformer_training("small", size, 8),
+        lambda size: work.decoder_decode("llama3_1b", "bf16", size),
+    ],
+)
+def test_sizes_below_nothing_are_refused(formula: Callable[[float], object]) -> None:
+    formula(1)
+    for size in (-64, float("nan")):
+        with pytest.raises(ValueError, match=r"size=(-64\.0|nan): expected a number from 0"):
+            formula(size)
+
+
 def test_a_text_is_no_number() -> None:
     for wrong in ({"bytes_read": "3"}, {"flops": "1e9"}, {"flops": {"bf16": "1e9"}}, {"bytes_written": None}):
         with pytest.raises(

@@ -48,7 +48,7 @@ TEST(CompareTensors, FindsOneWrongElementAmongMany) {
   const absl::Status status = CompareTensors(result, reference, {}, "y");
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              testing::AllOf(HasSubstr("wrong y: 1 of 10000"), HasSubstr("element 5703")));
+              testing::AllOf(HasSubstr("wrong y: off in 1 of 10000"), HasSubstr("element 5703")));
 }
 
 TEST(CompareTensors, AllowsTheRoundingOfTheFormat) {
@@ -85,7 +85,7 @@ TEST(CompareTensors, IntegersMustBeEqual) {
   EXPECT_FALSE(CompareTensors(reference.add(1), reference, exact, "y").ok());
   // Neighbors that double precision takes for equal.
   const at::Tensor large = at::tensor({int64_t{1} << 62}, at::kLong);
-  EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: 1 of 1"));
+  EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: off in 1 of 1"));
 }
 
 TEST(CompareTensors, RoundedIntegersAreNextToTheirReference) {
@@ -102,7 +102,7 @@ TEST(CompareTensors, RoundedIntegersAreNextToTheirReference) {
   }
   at::Tensor off = exact.to(at::kChar);
   off[7].add_(1);
-  EXPECT_THAT(std::string(CompareTensors(off, values, int8, "q").message()), HasSubstr("wrong q: 1 of 100000"));
+  EXPECT_THAT(std::string(CompareTensors(off, values, int8, "q").message()), HasSubstr("wrong q: off in 1 of 100000"));
   // Each is next to its reference, but the scale is wrong by two percent of it.
   EXPECT_FALSE(CompareTensors(values.mul(1.02).round().to(at::kChar), values, int8, "q").ok());
 }

@@ -70,7 +70,7 @@ TEST(Comparison, AllowsAShareOfTheElementAndOfTheRootMeanSquare) {
   // The root mean square of the reference is 1, so that an element of 1 may err by 0.2.
   EXPECT_EQ(MismatchOf({1, -1.19, 1}, {1, -1, 1}), "");
   EXPECT_EQ(MismatchOf({1, -1, 1.25}, {1, -1, 1}),
-            "wrong result: 1 of 3 elements are off, the worst (element 2) is 1.25 where the reference has 1 (allowed: "
+            "wrong result: off in 1 of 3 elements, the worst (element 2) is 1.25 where the reference has 1 (allowed: "
             "0.1 relative)");
 }
 
@@ -103,7 +103,7 @@ TEST(Comparison, NumbersWhoseSquaresOverflowAllowNoMoreThanOthers) {
   };
   EXPECT_EQ(text(-1e300 * (1 + 1e-10), 1), "");
   EXPECT_THAT(text(0, 1), testing::HasSubstr("is 0 where the reference has -1e+300"));
-  EXPECT_THAT(text(-1.1e300, 1), testing::HasSubstr("1 of 200 elements are off"));
+  EXPECT_THAT(text(-1.1e300, 1), testing::HasSubstr("off in 1 of 200 elements"));
 }
 
 TEST(Comparison, InfinitiesMustBeOfTheSameKind) {

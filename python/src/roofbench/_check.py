@@ -295,7 +295,8 @@ class Tolerance:
         numbers = given if isinstance(given, Mapping) else range(len(given))
         if all(number < outputs for number in numbers):
             return ""
-        return f"tolerance={self.given}: the reference gives {outputs} outputs, from 0"
+        there = _render.counted(outputs, "output")
+        return f"tolerance={self.given}: the reference gives {there}, of which the first is number 0"
 
 
 def check_tolerances(given: Any) -> None:
@@ -305,7 +306,7 @@ def check_tolerances(given: Any) -> None:
     if not all(isinstance(value, (int, float)) or value is None for value in values):
         raise TypeError(f"tolerance={given!r}: expected a number, or one for each output: [1e-3, None] or {{1: 2}}")
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
-        raise TypeError(f"tolerance={given!r}: expected numbers of outputs, from 0")
+        raise TypeError(f"tolerance={given!r}: expected numbers of outputs, of which the first is 0")
     if any(value is not None and not value >= 0 for value in values):
         raise ValueError(f"tolerance={given!r}: negative")
 
@@ -436,7 +437,7 @@ def _off_by_more(result: Value, reference: Value, quanta: float) -> str:
         else f" (allowed: {quanta:g} quanta)" * bool(quanta)
     )
     return (
-        f"wrong {result.place}: {len(off)} of {len(pairs)} elements are off, the first (element {off[0]}) is {one}"
+        f"wrong {result.place}: off in {len(off)} of {len(pairs)} elements, the first (element {off[0]}) is {one}"
         f" where the reference has {other}{hint}"
     )
 
@@ -461,7 +462,7 @@ def _rounded_elsewhere(
         return ""
     first = off[0]
     return (
-        f"wrong {result.place}: {off.size} of {fits.size} elements are off, the first (element {first}) is"
+        f"wrong {result.place}: off in {off.size} of {fits.size} elements, the first (element {first}) is"
         f" {actual[first]} where the reference has {wanted[first]:.9g} before rounding"
     )
 

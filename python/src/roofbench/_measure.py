@@ -11,7 +11,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofbench import _check, _core, _exchanges, _render
@@ -128,13 +128,14 @@ class Subject:
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: Options) -> None:
         if not callable(function):
-            raise TypeError(f"expected a function, not a {type(function).__name__}")
+            raise TypeError(f"expected a function, not one of type {type(function).__name__}")
         if options.cache not in ("cold", "warm"):
             raise ValueError(f"cache={options.cache!r}: expected 'cold' or 'warm'")
         if not isinstance(options.mutates, Sequence):
             raise TypeError(f"mutates={options.mutates!r}: expected a list of numbers of arguments, as mutates=[0]")
         if any(not 0 <= index < len(arguments) for index in options.mutates):
-            raise ValueError(f"mutates={list(options.mutates)}: there are {len(arguments)} arguments, from 0")
+            there = _render.counted(len(arguments), "argument")
+            raise ValueError(f"mutates={list(options.mutates)}: the call has {there}, of which the first is number 0")
         for limit in ("max_time", "max_wall", "max_warmup_time", "max_samples"):
             value = getattr(options, limit)
             if value is not None and not (isinstance(value, int | float) and value > 0):
@@ -658,7 +659,11 @@ class Subject:
         if self.sampled and self.sampled.page_faults >= _MANY_FAULTS:
             faults = f"{self.sampled.page_faults:.0f} page faults a call"
             notes[f"{faults}: it takes new memory, which is timed as well"] = None
-        return Result(self.name, failure, line, self.axes, self.first_call, self.checked, tuple(notes), self.seed)
+        kinds = tuple((array.where, array.data.dtype.str, array.data.shape) for array in self._arrays)
+        subject = (_identity(self.function), kinds, repr(self.options.cost()))
+        return Result(
+            self.name, failure, line, self.axes, self.first_call, self.checked, tuple(notes), self.seed, subject
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -694,6 +699,17 @@ def _says_less(result: Value, reference: Value) -> bool:
 def _text(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+def _identity(function: Any) -> Hashable:
+    """The same of a function that a loop defines again, with equal numbers in its closure."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return id(function)
+    with contextlib.suppress(ValueError):  # of an empty cell
+        held = [cell.cell_contents for cell in function.__closure__ or ()]
+        return code, tuple(repr(one) if isinstance(one, int | float | str) else id(one) for one in held)
+    return id(function)
 
 
 def _name(function: Any, options: Options) -> str:

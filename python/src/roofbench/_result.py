@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Result:
     checked: bool = False  # against a reference
     notes: Sequence[str] = ()  # what else limits the result
     seed: int = 0
+    subject: Hashable = dataclasses.field(default=None, compare=False)  # what was measured
 
     noisy = _verdict("noisy")
     disturbed = _verdict("disturbed")
@@ -122,11 +123,18 @@ class Result:
 
 
 def save(results: Iterable[Result], path: str | Path) -> None:
-    """Writes the record of these results into one file, completely or not at all."""
+    """Writes the record of these results into one file, completely or not at all. Several results of one function with
+    arguments of one kind are its repetitions. Raises ValueError for others of one name."""
     counts: dict[str, int] = {}
+    subjects: dict[str, Hashable] = {}
     axes: dict[str, dict[str, Any]] = {}
     lines = []
     for result in results:
+        if subjects.setdefault(result.name, result.subject) != result.subject:
+            raise ValueError(
+                f"{result.name} is the name of results of several functions, or of arguments of several kinds: give"
+                " each measurement its name=…"
+            )
         repetition = counts[result.name] = counts.get(result.name, -1) + 1
         axes.setdefault(result.name.partition("/")[0], {}).update(result.axes)
         lines.append(result.line(repetition=repetition))

@@ -291,14 +291,15 @@ def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 def _chosen(args: argparse.Namespace) -> str:
     """The flags that decide what is measured and how."""
     values = {name: getattr(args, name) for name in ("filter", "axis", "repetitions", *OPTIONS)}
-    return " ".join(f"--{name}={value}" for name, value in values.items() if value)
+    each = [(name, one) for name, given in values.items() for one in (given if isinstance(given, list) else [given])]
+    return shlex.join(f"--{name}={value}" for name, value in each if value)
 
 
 def _identity(args: argparse.Namespace, facts: dict[str, str]) -> dict[str, str]:
     """Shared by the processes of one run."""
     python = " ".join(sys.version.split())
     return {
-        "program": f"{_core.hash_of_file(str(args.file))}, {_core.git_revision}, Python {python}",
+        "program": f"{args.file.name} {_core.hash_of_file(str(args.file))}, {_core.git_revision}, Python {python}",
         "device": ", ".join(facts[key] for key in ("device_kind", "device", "threads") if key in facts),
         "flags": _chosen(args),
     }

@@ -255,7 +255,7 @@ def test_processes_are_compared_with_those_whose_threads_were_as_near() -> None:
 
 def test_sides_that_overlap_are_ambiguous() -> None:
     judged = _compared([1.0, 1.02, 1.06], [1.05, 1.08, 1.09])
-    assert (judged.verdict, judged.note) == (Verdict.AMBIGUOUS, "the sides overlap")
+    assert (judged.verdict, judged.note) == (Verdict.AMBIGUOUS, "their processes overlap")
 
 
 _QUIET = [1.0, 1.004, 0.996, 1.003, 0.998, 1.001]

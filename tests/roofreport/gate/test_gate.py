@@ -64,6 +64,17 @@ def test_one_nightly_run(store: Path, factor: float, status: int, found: dict[st
         assert f"1 {kind.upper()}" in out
 
 
+def test_a_metric_that_no_night_has_is_refused(store: Path, tmp_path: Path, report: Report) -> None:
+    """A job that judges nothing has not succeeded, and a page without series replaces none."""
+    said = "--metric=algbw: no run has it; there are time, "
+    assert said in report.refused("gate", f"--store={store}", "--metric=algbw")
+    site = tmp_path / "site"
+    report("site", f"--store={store}", f"--out={site}")
+    before = sorted(site.rglob("*"))
+    assert said in report.refused("site", f"--store={store}", f"--out={site}", "--metric=time", "--metric=algbw")
+    assert sorted(site.rglob("*")) == before
+
+
 def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, report: Report) -> None:
     for night in range(NIGHTS, NIGHTS + 8):
         _add(store, night, copy=1.03)

@@ -186,6 +186,13 @@ def test_exports_that_make_no_sense_are_refused(flags: list[str], why: str, hist
     assert why in history.error
 
 
+@pytest.mark.parametrize("action", [["list"], ["list", "--series"], ["export", "--format=gpt-fast"]])
+def test_a_machine_that_is_not_there_is_refused(action: list[str], history: History, tmp_path: Path) -> None:
+    history("add", *_nights(tmp_path, 1))
+    history(*action, "--machine=EPCY", status=2)
+    assert "--machine=EPCY: no machine has this in its name; there are " in history.error
+
+
 def test_untrusted_text_does_not_act(history: History, tmp_path: Path) -> None:
     rows = [*(row(name, 1.0) for name in HOSTILE), error_row("a/n:1", "failed: \x1b[2J<b>")]
     context = {"device": "CPU \x1b[31m\u202eevil", "roofbench_revision": "\x1b[2J<img>", "torch_version": "=1+1"}

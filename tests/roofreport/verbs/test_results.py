@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import builders
 import pytest
 from reports import Report
+from roofreport.io.load import record_text
 
 
 def _rows() -> list[dict[str, object]]:
@@ -82,6 +84,26 @@ def test_a_lead_within_the_intervals_is_none(time: float, said: str, tmp_path: P
     assert said in report("summary", builders.write_json(tmp_path / "a.json", rows))
 
 
+def test_files_of_one_run_are_one_process(tmp_path: Path, report: Report) -> None:
+    """As the journal of a run and its JSON are, which lie in one folder."""
+    rows = [builders.row("norm/impl:eager/d:1", 2.0), builders.row("norm/impl:native/d:1", 1.0)]
+    as_json = builders.write_json(tmp_path / "run.json", rows)
+    journal = tmp_path / "run.jsonl"
+    header, *lines = map(json.loads, record_text(as_json, as_json.read_text()).splitlines())
+    del header["converted_from"]
+    lines[0]["median_s"] *= 1 + 1e-15
+    journal.write_text("".join(json.dumps(one) + "\n" for one in (header, *lines)))
+    for verb in ("summary", "spread"):
+        alone = report(verb, journal)
+        assert report(verb, as_json, journal, as_json) == alone
+        assert f"{journal}: {as_json} is of the same run, and left out" in report.error
+    report("compare", as_json, journal)
+    assert f"{as_json} and {journal} are of the same run" in report.error
+    other = builders.write_json(tmp_path / "other.json", _changed(rows, "eager", real_time=2.1))
+    assert report("summary", as_json, other) != report("summary", as_json)
+    assert "same run" not in report.error
+
+
 def test_several_files_are_processes_of_one_machine(tmp_path: Path, report: Report) -> None:
     paths = [
         builders.write_json(
@@ -91,7 +113,7 @@ def test_several_files_are_processes_of_one_machine(tmp_path: Path, report: Repo
         for i, time in enumerate((1.0, 1.5, 4.0))
     ]
     (overlapping,) = [line for line in report("summary", *paths).splitlines() if "norm/d:1" in line]
-    assert "no ranking: the sides overlap" in overlapping
+    assert "no ranking: their processes overlap" in overlapping
     (fastest,) = [line for line in report("summary", *paths[:2]).splitlines() if "norm/d:1" in line]
     assert "native" in fastest and "1.25 ms" in fastest and "1.60x eager" in fastest
     elsewhere = builders.write_json(tmp_path / "other.json", host_name="elsewhere")

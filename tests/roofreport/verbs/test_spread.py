@@ -72,9 +72,11 @@ def test_a_case_in_two_states(tmp_path: Path, report: Report) -> None:
     assert row.count("█") == 1
     (disturbed,) = [line for line in out.splitlines() if line.startswith(builders.COPY)]
     assert "split" not in disturbed, "one sample is not a state"
-    out = report("spread", "--samples", journal, journal, "--filter=copy")
+    other = tmp_path / "other.jsonl"
+    other.write_text(builders.journal_text(builders.header(started="2026-01-02T00:00:00+00:00"), two, one))
+    out = report("spread", "--samples", journal, other, "--filter=copy")
     assert builders.MATMUL not in out
-    assert f"{builders.COPY} [2]" in out and f"[2] {journal}" in out
+    assert f"{builders.COPY} [2]" in out and f"[2] {other}" in out
 
 
 def test_what_has_no_samples_is_refused(tmp_path: Path, report: Report) -> None:

@@ -11,14 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
-from roofreport.io.load import STARTED, record_text, result_of
+from roofreport.io.load import STARTED, beginning, record_text, result_of
 from roofreport.io.reliability import doubt
 from roofreport.io.result import Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text, refuse
 from roofreport.text import inert
-
-# What a run says of when, where and by which command it began: no two runs share all of it.
-_BEGINNING = (STARTED, "host_name", "roofbench_revision", "program", "program_revision", "command_line")
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Record:
             for case in self.result.cases
             if case.state is not State.INTERRUPTED  # which have no row in JSON
         ]
-        parts = [[context.get(fact) for fact in _BEGINNING], sorted(cases)]
+        parts = [beginning(self.result), sorted(cases)]
         return sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -6,6 +6,7 @@ Google Benchmark's JSON of any program, which is turned into a record of what it
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,8 @@ def _distinct(path: Path, cases: Iterable[Case]) -> tuple[Case, ...]:
 
 JOURNAL_SCHEMA = "roofbench-journal-1"
 STARTED = "started"  # the fact of a context that says when the run began
+_BEGINNING = (STARTED, "host_name", "roofbench_revision", "program", "program_revision", "command_line")
+_ROUNDED = 1e-6  # of a time in another unit
 _CONVERTED = "converted_from"  # the entry of a header whose record was not the program's own
 CUT_OFF = "the last line is cut off: its case is left out"
 
@@ -286,9 +289,37 @@ def expand(patterns: Iterable[str]) -> list[Path]:
     return paths
 
 
+def beginning(result: Result) -> list[str | None]:
+    """What a run says of when, where and by which command it began: no two runs share all of it."""
+    return [result.context.get(fact) for fact in _BEGINNING]
+
+
+def are_one_run(one: Result, other: Result) -> bool:
+    """Whether two files say the same of one run, as a record and its JSON do, which has the times in other units."""
+    if beginning(one) != beginning(other) or not one.context.get(STARTED):
+        return False
+    first, second = ({(case.name, case.repetition): case.seconds for case in each.cases} for each in (one, other))
+    return any(first.values()) and all(
+        math.isclose(first[name], second[name], rel_tol=_ROUNDED) for name in first.keys() & second.keys()
+    )
+
+
+def _distinct_runs(results: Sequence[Result]) -> list[Result]:
+    """Each run once, by its record if that is there."""
+    found: list[Result] = []
+    for result in results:
+        place = next((i for i, one in enumerate(found) if are_one_run(one, result)), None)
+        if place is None:
+            found.append(result)
+            continue
+        kept, left = (found[place], result) if found[place].is_record else (result, found[place])
+        found[place] = replace(kept, notes=(*left.notes, *kept.notes, f"{left.name} is of the same run, and left out"))
+    return found
+
+
 def load_all(patterns: Sequence[str]) -> list[Result]:
     """Results of several processes, as one side of a comparison. Raises UnusableInputError for different machines."""
-    results = [load(path) for path in expand(patterns)]
+    results = _distinct_runs([load(path) for path in expand(patterns)])
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)
         if mixed:

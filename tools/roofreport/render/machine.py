@@ -423,8 +423,9 @@ def _quality(passport: Passport) -> Part:
         notes.append(f"not measured: {', '.join(passport.unmeasured)}")
     notes += [f"{fact}: {passport.context[fact]}" for fact in _QUIET if fact in passport.context]
     doubtful = [row for row in passport.own_rows if row.doubt]
-    of_all = f"{len(doubtful)} of {units.counted(len(passport.own_rows), 'row')} {units.are(len(doubtful))}"
-    notes.append(f"{of_all} in doubt and {'supports' if len(doubtful) == 1 else 'support'} no conclusion")
+    if passport.own_rows:
+        of_all = f"{len(doubtful)} of {units.counted(len(passport.own_rows), 'row')} {units.are(len(doubtful))}"
+        notes.append(f"{of_all} in doubt and {'supports' if len(doubtful) == 1 else 'support'} no conclusion")
     if len(doubtful) > MOST_DOUBTS:
         notes.append(f"the first {MOST_DOUBTS} are listed")
     columns: list[Column[Row]] = [

@@ -161,7 +161,7 @@ def mixed(base: Sequence[float], new: Sequence[float]) -> str:
     """Why two sides are in no order, by their processes alone; empty where one is ahead."""
     apart, cut = sorted(after - before for before in base for after in new), rank_cut(len(base), len(new))
     inner, outer = (apart[cut - 1], apart[-cut]) if cut else (apart[0], apart[-1])
-    return _split(base, new) or ("the sides overlap" if inner <= 0 <= outer else "")
+    return _split(base, new) or ("their processes overlap" if inner <= 0 <= outer else "")
 
 
 def _split(base: Sequence[float], new: Sequence[float]) -> str:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from textwrap import indent
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.history.record import moment
-from roofreport.io.contract import TIME, Better, Contract, Metric
+from roofreport.io.contract import TIME, Better, Contract, Metric, packaged
 from roofreport.io.result import Result
 from roofreport.project_folder import local_results
 from roofreport.render import formats
@@ -26,6 +26,9 @@ from roofreport.render.formats import Table
 from roofreport.stats.verdict import ALARMS, Judgment
 from roofreport.terminal import columns, say
 from roofreport.text import inert, shortened
+
+if TYPE_CHECKING:
+    from roofreport.history.store import Store
 
 EXIT_OK = 0
 EXIT_ALARM = 1
@@ -154,6 +157,15 @@ def add_filter(parser: argparse.ArgumentParser, required: bool = False) -> None:
     parser.add_argument(
         "--filter", "--benchmark_filter", required=required, metavar="REGEX", help="cases, as roofbench's own flag"
     )
+
+
+def refuse_unmeasured(store: Store, name: str) -> None:
+    """Raises UnusableInputError if no run of a history has a metric."""
+    if name == TIME.name or store.series(name):
+        return
+    named = [row.name for row in packaged().counters if row.better is not Better.NEITHER]
+    there = [TIME.name, *(one for one in named if store.series(one))]
+    raise UnusableInputError(f"--metric={name}: no run has it; there are {shortened(', '.join(there), 900)}")
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:

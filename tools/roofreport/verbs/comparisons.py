@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from roofreport.compare.machine_noise import Known
 from roofreport.errors import UnusableInputError
 from roofreport.io import result
 from roofreport.io.contract import TIME, Metric
-from roofreport.io.load import load_all
+from roofreport.io.load import are_one_run, load_all
 from roofreport.io.result import Result
 from roofreport.project_folder import reporter
 from roofreport.render import formats, judgment_table
@@ -127,6 +128,9 @@ def _compare(args: argparse.Namespace) -> int:
     notes([*base, *new])
     metric = metric_of(args.metric, new[0].contract)
     _refuse_strangers(base, new)
+    for one, other in itertools.product(base, new):
+        if are_one_run(one, other):
+            warn(f"{one.name} and {other.name} are of the same run")
     different = result.differences(base[0], new[0])
     if different and not args.cross_hardware:
         raise UnusableInputError(

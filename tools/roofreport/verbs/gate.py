@@ -30,6 +30,7 @@ from roofreport.verbs.common import (
     add_store,
     day,
     metric_of,
+    refuse_unmeasured,
     write,
 )
 from roofreport.verbs.recordings import profile_text
@@ -171,6 +172,8 @@ def _gate(args: argparse.Namespace) -> int:
         if not groups:
             raise UnusableInputError(f"{args.store}: holds no run; {reporter()} history add RESULT adds one")
         reports = [_judged(store, group, metric, args) for group in groups]
+        if not any(report.found or report.cases for report in reports):  # a job that judges nothing has not succeeded
+            refuse_unmeasured(store, metric.name)
     for report in reports:
         show(history.gate_text(report), end="")
     written: tuple[tuple[Path | None, Callable[[Sequence[Report]], str]], ...] = (

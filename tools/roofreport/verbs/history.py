@@ -29,6 +29,7 @@ from roofreport.verbs.common import (
     count,
     day,
     metric_of,
+    refuse_unmeasured,
     warn,
 )
 
@@ -106,10 +107,19 @@ def _add(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _refuse_unknown_machine(store: Store, text: str) -> None:
+    labels = dict.fromkeys(run.machine.label for run in store.runs())
+    if text and not any(text in label for label in labels):
+        raise UnusableInputError(
+            f"--machine={text}: no machine has this in its name; there are {shortened('; '.join(labels), 900)}"
+        )
+
+
 def _list(args: argparse.Namespace) -> int:
     from roofreport.render import formats, history
 
     with _open(args) as store:
+        _refuse_unknown_machine(store, args.machine)
         if args.series:
             chosen = [one for one in store.series() if args.machine in one.machine.label]
             show(formats.terminal(history.series_table(chosen)), end="")
@@ -170,6 +180,7 @@ def _export(args: argparse.Namespace) -> int:
     if args.last and args.format not in export.OF_MANY_RUNS:
         raise UnusableInputError(f"--format={args.format} shows only the newest run: omit --last")
     with _open(args) as store:
+        _refuse_unknown_machine(store, args.machine)
         data = export.FORMATS[args.format](store, export.Choice(args.last, args.machine))
     if args.output is None:
         show(data.decode(), end="")
@@ -279,8 +290,10 @@ def _site(args: argparse.Namespace) -> int:
     from roofreport.site.build import build
 
     metrics = list(dict.fromkeys(args.metric or [TIME.name]))
-    for name in metrics:
-        metric_of(name, packaged())
+    with _open(args) as store:
+        for name in metrics:
+            metric_of(name, packaged())
+            refuse_unmeasured(store, name)
     built = build(args.store, args.out, metrics, args.repository, args.title)
     size = f"{units.counted(built.runs, 'run')}, {built.bytes / 1e6:.1f} MB"
     say(f"{built.series} series of {size}: {printable(str(args.out / 'index.html'))}")

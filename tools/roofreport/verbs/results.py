@@ -192,10 +192,13 @@ def _scaling(args: argparse.Namespace) -> int:
     result = _loaded(args.result)
     found = growth.find([*result.merged().values()], result.contract, args.axis)
     if not found:
+        there = list(dict.fromkeys(axis for case in result.merged().values() for axis in case.axes))
+        if args.axis and (unknown := [axis for axis in args.axis if axis not in there]):
+            raise UnusableInputError(f"{args.result}: no case has the axis {unknown[0]}; there are {', '.join(there)}")
         what = (
             f"{', '.join(args.axis)}: fewer than {growth.FEWEST_POINTS} measured points"
             if args.axis
-            else f"no axis with an expected growth has {growth.FEWEST_POINTS} measured points"
+            else f"no axis with an expected growth has {growth.FEWEST_POINTS} measured points; --axis=NAME takes any"
         )
         raise UnusableInputError(f"{args.result}: {what}")
     if args.points:
