@@ -101,8 +101,12 @@ def test_a_journal_alone_says_how_its_run_continues(run: Run, tmp_path: Path) ->
     assert _names(journal.read_text()) == _names(whole)
 
 
-def test_an_interrupted_run_says_how_to_continue(program: Path, tmp_path: Path) -> None:
-    flags = [*_FOUR, "--benchmark_repetitions=500", f"--results={tmp_path}"]
+@pytest.mark.parametrize(
+    ("flag", "continues"),
+    [("--results={0}", "--resume"), ("--journal={0}/a.journal.jsonl", "--resume --journal={0}/a.journal.jsonl")],
+)
+def test_an_interrupted_run_says_how_to_continue(flag: str, continues: str, program: Path, tmp_path: Path) -> None:
+    flags = [*_FOUR, "--benchmark_repetitions=500", flag.format(tmp_path)]
     with subprocess.Popen(
         [program, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -116,8 +120,8 @@ def test_an_interrupted_run_says_how_to_continue(program: Path, tmp_path: Path) 
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 128 + signal.SIGTERM
-    assert stderr.endswith("not all cases have run: --resume continues after the last one\n")
-    assert stdout.count("\nWritten:\n") == 1
+    assert stderr.endswith(f"not all cases have run: {continues.format(tmp_path)} continues after the last one\n")
+    assert stdout.count("\nWritten:\n") == flag.startswith("--results")
 
 
 @pytest.mark.parametrize("query", ["--list_axes", "--describe=json", "--benchmark_list_tests=true", "--version"])
