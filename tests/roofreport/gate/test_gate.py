@@ -64,6 +64,15 @@ def test_one_nightly_run(store: Path, factor: float, status: int, found: dict[st
         assert f"1 {kind.upper()}" in out
 
 
+def test_files_of_one_run_are_one_process_of_a_night(store: Path, tmp_path: Path, report: Report) -> None:
+    """As the journal of a run and its JSON are."""
+    night = histories.result(tmp_path / "night.json", NIGHTS, histories.rows())
+    again = tmp_path / "again.json"
+    again.write_text(night.read_text())
+    assert _gate(report, store, night, again) == _gate(report, store, night)
+    assert report("machine", night, again) == report("machine", night)
+
+
 def test_a_metric_that_no_night_has_is_refused(store: Path, tmp_path: Path, report: Report) -> None:
     """A job that judges nothing has not succeeded, and a page without series replaces none."""
     said = "--metric=algbw: no run has it; there are time, "

@@ -304,7 +304,7 @@ def are_one_run(one: Result, other: Result) -> bool:
     )
 
 
-def _distinct_runs(results: Sequence[Result]) -> list[Result]:
+def distinct_runs(results: Sequence[Result]) -> list[Result]:
     """Each run once, by its record if that is there."""
     found: list[Result] = []
     for result in results:
@@ -319,7 +319,7 @@ def _distinct_runs(results: Sequence[Result]) -> list[Result]:
 
 def load_all(patterns: Sequence[str]) -> list[Result]:
     """Results of several processes, as one side of a comparison. Raises UnusableInputError for different machines."""
-    results = _distinct_runs([load(path) for path in expand(patterns)])
+    results = distinct_runs([load(path) for path in expand(patterns)])
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)
         if mixed:
