@@ -178,7 +178,13 @@ absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& 
   const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
   if (planned.family->long_step() > 0 && roof_seconds < kLongStepRoof * limit) return absl::OkStatus();
   const auto [family, point] = PredictedAs(planned);
-  const std::optional<double> predicted = PredictorOf(*family).Predict(*family, point, limit);
+  StepTimePredictor& predictor = PredictorOf(*family);
+  std::optional<double> predicted = predictor.Predict(*family, point, limit);
+  if (predicted && *predicted > limit && device_.SharesHostMemory()) {
+    // Once more: a machine that was busy for a moment keeps no case from running.
+    predictor.ForgetPilotRuns(*family, point);
+    predicted = std::min(*predicted, predictor.Predict(*family, point, limit).value_or(*predicted));
+  }
   if (predicted && *predicted > limit) {
     return absl::DeadlineExceededError(absl::StrCat(
         "a step is predicted to take ", HumanTime(*predicted), ", above the ", HumanTime(limit), " of ",
@@ -249,7 +255,15 @@ StepTimePredictor& Admission::PredictorOf(const Family& family) {
 double WorkOf(const workload::Cost& cost) { return cost.Flops() + cost.Bytes(); }
 
 void StepTimePredictor::Learn(const Family& family, const Point& point, double seconds) {
-  known_[KindOf(family, point)][WorkOf(family.CostOf(point))] = seconds;
+  const double work = WorkOf(family.CostOf(point));
+  known_[KindOf(family, point)][work] = seconds;
+  pilots_[KindOf(family, point)].erase(work);
+}
+
+void StepTimePredictor::ForgetPilotRuns(const Family& family, const Point& point) {
+  const std::string kind = KindOf(family, point);
+  for (const double work : pilots_[kind]) known_[kind].erase(work);
+  pilots_[kind].clear();
 }
 
 std::optional<double> StepTimePredictor::Predict(const Family& family, const Point& point, double limit) {
@@ -269,6 +283,7 @@ std::optional<double> StepTimePredictor::Predict(const Family& family, const Poi
     const absl::StatusOr<double> seconds = pilot_run_(*smaller);
     if (seconds.ok()) {
       known[smaller_work] = *seconds;
+      pilots_[KindOf(family, point)].insert(smaller_work);
     } else if (!is_tiny) {  // the smallest sizes are refused more often
       break;
     }

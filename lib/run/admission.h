@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -40,8 +41,12 @@ class StepTimePredictor {
   // could be measured.
   std::optional<double> Predict(const Family& family, const Point& point, double limit);
 
+  // Forgets the times of pilot runs of such points, so that the next prediction takes them anew.
+  void ForgetPilotRuns(const Family& family, const Point& point);
+
  private:
   PilotRun pilot_run_;
+  std::map<std::string, std::set<double>> pilots_;         // of known_, the work of pilot runs
   std::map<std::string, std::map<double, double>> known_;  // seconds, by the case without its sizes, then by work
 };
 

@@ -156,7 +156,7 @@ class BusyMachineTest : public testing::Test {
     const double spinning = has_barriers && is_busy_ ? 0.4 : 0;
     const double cpu = processor_seconds + spinning;
     const double of_caller = has_barriers ? cpu / 2 : cpu;
-    const double wall = of_caller * (is_busy_ ? 4 : 1) + waiting_;
+    const double wall = of_caller * (is_busy_ ? 4 : 1) + waiting_ + (moment_-- > 0 ? 1.5 : 0);
     thread_cpu_ += of_caller;
     device_.conditions.busy_seconds += is_busy_ ? 2 * wall : cpu;
     device_.fake_clock.Advance(wall, cpu / wall);
@@ -168,6 +168,7 @@ class BusyMachineTest : public testing::Test {
   bool is_busy_ = true;
   bool is_parallel_ = true;
   double waiting_ = 0;  // of a step, for no processor
+  int moment_ = 0;      // steps that wait for long
   double processor_seconds_ = 0;
   double thread_cpu_ = 0;
   const int threads_before_ = at::get_num_threads();
@@ -193,6 +194,14 @@ TEST_F(BusyMachineTest, SkipsWhatIsLongOnAQuietOne) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(status.message(), testing::HasSubstr("predicted to take 1.20 s")) << is_parallel;
   }
+}
+
+TEST_F(BusyMachineTest, AMomentSkipsNothing) {
+  is_busy_ = false;
+  moment_ = 3;  // steps, all of the first pilot run
+  EXPECT_EQ(Check(0.5), absl::OkStatus());
+  moment_ = 1'000;
+  EXPECT_THAT(Check(0.5).message(), testing::HasSubstr("predicted to take"));
 }
 
 TEST_F(BusyMachineTest, AQuietOneCountsTimeWithoutProcessors) {
