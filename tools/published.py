@@ -38,6 +38,12 @@ class Experiment:
     reports: tuple[tuple[str, ...], ...]
 
 
+def _axis(flag: str) -> str:
+    """The axis of which it gives the values; empty for other flags."""
+    name, _, given = flag.partition("=")
+    return given.partition("=")[0] if name == "--axis" else ""
+
+
 def _filter(pattern: str) -> str:
     return f"--benchmark_filter={pattern}"
 
@@ -167,7 +173,9 @@ def refusal(why: str) -> SystemExit:
 def commands(experiment: Experiment, more: Sequence[str]) -> list[list[str]]:
     """The run, then its reports; their programs lie in the root of the repository."""
     result = f"{experiment.name}.json"
-    run = ["build/release/bin/roofbench", *experiment.flags, f"--benchmark_out={result}", *more]
+    axes = {_axis(flag) for flag in more} - {""}
+    kept = [flag for flag in experiment.flags if _axis(flag) not in axes]
+    run = ["build/release/bin/roofbench", *kept, f"--benchmark_out={result}", *more]
     reports = [[result if word == RESULT else word for word in report] for report in experiment.reports]
     return [run, *(["tools/report", *report] for report in reports)]
 

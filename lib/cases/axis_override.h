@@ -19,6 +19,7 @@ struct AxisOverride {
   std::string family = {};  // empty: every family that has the axis
   std::string axis;
   std::vector<std::string> values;
+  std::string flag = "--axis";  // that gives them, for messages
 };
 
 // The value of --axis. `listing`: the flag that lists the names, for the message.

@@ -40,10 +40,10 @@ absl::Status CheckOverride(const std::vector<const FamilyGrid*>& families, const
   }
   if (!family_found) {
     return InvalidArgumentError(
-        StrCat("--axis: there is no family '", wanted.family, "'; there are ", absl::StrJoin(names, ", ")));
+        StrCat(wanted.flag, ": there is no family '", wanted.family, "'; there are ", absl::StrJoin(names, ", ")));
   }
   if (!axis_found) {
-    return InvalidArgumentError(StrCat("--axis: ", wanted.family.empty() ? "no family" : wanted.family, " has ",
+    return InvalidArgumentError(StrCat(wanted.flag, ": ", wanted.family.empty() ? "no family" : wanted.family, " has ",
                                        wanted.family.empty() ? "an" : "no", " axis '", wanted.axis, "'; there are ",
                                        absl::StrJoin(axes, ", ")));
   }
@@ -57,7 +57,7 @@ absl::Status CheckValues(const FamilyGrid& family, const std::vector<AxisOverrid
     if (axis == nullptr || (!wanted.family.empty() && family.name() != wanted.family)) continue;
     for (const std::string& value : wanted.values) {
       if (ValidValue(*axis, family.axes(), value)) continue;
-      return InvalidArgumentError(StrCat("--axis: '", value, "' is not a value of axis ", wanted.axis, " of ",
+      return InvalidArgumentError(StrCat(wanted.flag, ": '", value, "' is not a value of axis ", wanted.axis, " of ",
                                          family.name(), "; expected ", ExpectedValues(*axis)));
     }
   }

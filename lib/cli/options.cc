@@ -33,7 +33,11 @@ constexpr int64_t kMostRows = 1'000'000;
 
 absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) { return ParseAxisOverride(text, "--list_axes"); }
 
-absl::StatusOr<AxisOverride> ParseRanks(const std::string& text) { return ParseAxis(StrCat(kRanksAxis, "=", text)); }
+absl::StatusOr<AxisOverride> ParseRanks(const std::string& text) {
+  absl::StatusOr<AxisOverride> ranks = ParseAxis(StrCat(kRanksAxis, "=", text));
+  if (ranks.ok()) ranks->flag = "--ranks";
+  return ranks;
+}
 
 // Parses texts and appends them to a list.
 template <typename Entry, typename Parse>

@@ -31,6 +31,7 @@ def test_a_run_and_then_its_reports(tmp_path: Path) -> None:
     run, table, params = (tmp_path / "log").read_text().splitlines()
     assert run.startswith("roofbench --benchmark_filter=^train_step/")
     assert run.endswith("--benchmark_out=passes.json --axis=train_step.size=small")
+    assert run.count("--axis=train_step.size=") == 1, "in place of the experiment's"
     assert table == "report table passes.json --training"
     assert params == "report params passes.json"
 

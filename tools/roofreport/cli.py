@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import groupby
+from pathlib import Path
 from typing import NoReturn
 
+from roofreport.errors import UnusableInputError
 from roofreport.exit_status import UNUSABLE, ended
 from roofreport.project_folder import REPORT
 from roofreport.terminal import say
@@ -57,6 +60,11 @@ exit status: 0 fine, 1 something is slower or failed, 2 unusable input (abba: 12
 """
 
 
+# Arguments that name files to read, and flags that name a file to write.
+_INPUTS = ("result", "results", "profiles", "snapshots")
+_OUTPUTS = ("output", "html", "svg", "flame", "record", "markdown", "junit", "json")
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Fits prose to the terminal; indented lines, which are examples and tables, stay as they are."""
 
@@ -97,6 +105,25 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     return top
 
 
+def _run(args: argparse.Namespace) -> int:
+    """Raises UnusableInputError before an output replaces an input, or another output."""
+    taken: dict[str, str] = {}
+    for name in _INPUTS:
+        taken |= {os.path.realpath(path): f"{path}, which is read" for path in _listed(getattr(args, name, []))}
+    for name in _OUTPUTS:
+        path = getattr(args, name, None)
+        if path is None or (path.exists() and not path.is_file()):  # a pipe may take several
+            continue
+        if other := taken.get(os.path.realpath(path)):
+            raise UnusableInputError(f"--{name}={path} is the file of {other}; choose another name")
+        taken[os.path.realpath(path)] = f"--{name}"
+    return int(args.run(args))
+
+
+def _listed(given: list[str | Path] | str | Path) -> list[str | Path]:
+    return given if isinstance(given, list) else [given]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in _REPLACED:
@@ -106,4 +133,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if left:
         takes = "" if any(one.startswith("-") for one in left) else getattr(args, "takes", "")
         args.refuse(f"{takes}unrecognized arguments: {' '.join(left)}")
-    return ended(REPORT, lambda: int(args.run(args)), args.unusable)
+    return ended(REPORT, lambda: _run(args), args.unusable)

@@ -64,6 +64,11 @@ def test_one_nightly_run(store: Path, factor: float, status: int, found: dict[st
         assert f"1 {kind.upper()}" in out
 
 
+@pytest.mark.parametrize("flag", ["--pairs=3", "--flag=--check=off"])
+def test_flags_of_second_runs_need_a_program(flag: str, store: Path, report: Report) -> None:
+    assert "name the program with --binary" in report.refused("gate", f"--store={store}", flag)
+
+
 def test_files_of_one_run_are_one_process_of_a_night(store: Path, tmp_path: Path, report: Report) -> None:
     """As the journal of a run and its JSON are."""
     night = histories.result(tmp_path / "night.json", NIGHTS, histories.rows())

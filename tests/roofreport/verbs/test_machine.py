@@ -160,6 +160,14 @@ def test_a_row_in_doubt_gives_way_to_the_roof_of_the_run(tmp_path: Path) -> None
     assert ceilings["fp32"].doubt, "the rows had more"
 
 
+@pytest.mark.parametrize(("share", "is_in_doubt"), [("4.9", False), ("68.3", True)])
+def test_a_roof_beside_other_programs_is_in_doubt(share: str, is_in_doubt: bool, tmp_path: Path) -> None:
+    context = {"roof_read": "60e9", "other_load": f"{share} % while the roofs were measured"}
+    machine = Machine(said={"read": NOISY}, context=context)
+    read = _passport(tmp_path / "a.jsonl", machine).ceilings["read"]
+    assert (read.doubt == f"others {share} % while the roofs were measured") == is_in_doubt and read.value == 60e9
+
+
 def test_a_ceiling_is_not_below_a_row_in_doubt(tmp_path: Path) -> None:
     def update(gb_per_s: float) -> dict[str, Any]:
         name = f"update/impl:stream/bytes:{GIB}/stores:plain"

@@ -84,6 +84,27 @@ def test_a_lead_within_the_intervals_is_none(time: float, said: str, tmp_path: P
     assert said in report("summary", builders.write_json(tmp_path / "a.json", rows))
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("table RUN --output=RUN", "--output=RUN is the file of RUN, which is read; choose another name"),
+        ("machine RUN --html=./RUN", "is the file of RUN, which is read"),
+        ("roofline RUN --svg=a --html=a", "--svg=a is the file of --html; choose another name"),
+        ("table RUN --training --columns=case", "--training has a table of its own: omit --columns"),
+        ("scaling RUN --axis=matmul.dd", "no case has the axis matmul.dd; there are "),
+        ("scaling RUN --axis=matmul.m", "matmul.m: fewer than 3 measured points"),
+    ],
+)
+def test_what_would_lose_or_ignore_something_is_refused(
+    command: str, why: str, tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = builders.write_json(Path("RUN"), _rows())
+    before = run.read_bytes()
+    assert why in report.refused(*command.split())
+    assert run.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["RUN"]
+
+
 def test_files_of_one_run_are_one_process(tmp_path: Path, report: Report) -> None:
     """As the journal of a run and its JSON are, which lie in one folder."""
     rows = [builders.row("norm/impl:eager/d:1", 2.0), builders.row("norm/impl:native/d:1", 1.0)]

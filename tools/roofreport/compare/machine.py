@@ -39,6 +39,7 @@ _LOOP = frozenset({"impl", case_name.DTYPE, "threads", "cache"})
 _FEWEST_OF_CURVE = 4  # sizes that show a level
 _BEYOND_CACHES = 1 << 28  # bytes
 SATURATED = 0.95  # of the highest rate
+_MOST_OTHERS = 5.0  # % of the processor's time beside roofs: more of it, and a run does not keep them
 AGREE = 0.03  # processes of a quiet machine
 _OUTLIERS = 0.05  # of the samples, at either end: a pause is no speed of memory
 _LEAST_SHARE = 0.05  # of the time that a second speed lasts
@@ -185,6 +186,11 @@ class Scaling:
 
     name: str
     rows: Mapping[int, Row]
+
+    @property
+    def size(self) -> float:
+        """Of traffic, in bytes; 0 of arithmetic."""
+        return next((row.size for row in self.rows.values()), 0.0)
 
     @property
     def saturates(self) -> int | None:
@@ -388,7 +394,12 @@ class Passport:
     def _roof(self, name: str, unit: str) -> Ceiling | None:
         """The roof that a run measured for its cases."""
         value = _number(self.context.get(_ROOF + name))
-        return Ceiling(name, value, unit, source="the roof of its cases") if value > 0 else None
+        if value <= 0:
+            return None
+        beside = self.context.get("other_load", "")
+        share, _, when = beside.partition(" %")
+        doubt = f"others {beside}" if when and _number(share) > _MOST_OTHERS else ""
+        return Ceiling(name, value, unit, source="the roof of its cases", doubt=doubt)
 
     @cached_property
     def spreads(self) -> list[Spread]:

@@ -296,7 +296,7 @@ def beginning(result: Result) -> list[str | None]:
 
 def are_one_run(one: Result, other: Result) -> bool:
     """Whether two files say the same of one run, as a record and its JSON do, which has the times in other units."""
-    if beginning(one) != beginning(other) or not one.context.get(STARTED):
+    if beginning(one) != beginning(other) or not one.context.get(STARTED) or differences(one, other):
         return False
     first, second = ({(case.name, case.repetition): case.seconds for case in each.cases} for each in (one, other))
     return any(first.values()) and all(

@@ -43,12 +43,12 @@ def doubts(cases: Mapping[str, Case]) -> str:
 
 
 def half_width(case: Case) -> float:
-    """Half of the interval of the median, as a share of the median."""
+    """Half of the interval of the median, as a share of the median; NaN of fewer samples than bound one."""
     known = case.counters
     if "ci" in known:
         return known["ci"]
-    if known.get("samples", FEWEST_SAMPLES) < 2:
-        return math.inf
+    if known.get("samples", FEWEST_SAMPLES) < FEWEST_SAMPLES:
+        return math.nan
     return 2 * known.get("stddev_ms", 0.0) / known["mean_ms"] if known.get("mean_ms", 0.0) > 0 else 0.0
 
 

@@ -190,6 +190,7 @@ def _scaling_table(scalings: Sequence[Scaling]) -> Table:
 
     columns: list[Column[Scaling]] = [
         ("work", lambda one: words(one.name)),
+        ("size", lambda one: figure(one.size or None, units.size)),
         *((units.counted(threads, "thread"), rate(threads)) for threads in counts),
         ("saturates at", saturates),
     ]

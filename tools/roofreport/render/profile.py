@@ -12,7 +12,8 @@ from roofreport import units
 from roofreport.io.profile import Kernel, Part, Profile
 from roofreport.render.formats import Cell, Table, figure, words
 
-VISIBLE = 0.01  # the share from which a kernel is listed
+_OF_KERNELS = "share: of the time of all kernels there, which is less than the step's"
+VISIBLE = 0.01  # the share of the kernels' time, not of the step's, from which a kernel is listed
 AGREED = 0.05  # as far as the profiler's time may be from the stopwatch's
 JUDGED = 0.1  # seconds from which it may: below, the profiler's own time counts
 _STAGES = ("scores", "softmax", "weighted sum")
@@ -107,11 +108,11 @@ def leaders(profiles: Sequence[Profile]) -> Table:
                          figure(leader.calls, "{:.4g}".format), _time(leader.total),
                          _share(leader.total / total if total > 0 else 0), _text(same)))  # fmt: skip
             first = first or leader.name
-    return Table(("case", "in", "kernel", "calls", "time", "share", "leads"), tuple(rows))
+    return Table(("case", "in", "kernel", "calls", "time", "share", "leads"), tuple(rows), (_OF_KERNELS,))
 
 
 def others(profiles: Sequence[Profile]) -> Table:
-    """Kernels that are not matrix products and take a visible share of a step."""
+    """Kernels that are not matrix products and take a visible share of the time of all."""
     rows = []
     for profile in profiles:
         total = sum(kernel.total for kernel in profile.kernels)
@@ -122,7 +123,7 @@ def others(profiles: Sequence[Profile]) -> Table:
             calls = figure(kernel.calls, "{:.4g}".format)
             rows.append((_text(name), _text(kernel.name), calls, _time(kernel.total), _share(kernel.total / total)))
             name = ""
-    return Table(("case", "kernel", "calls", "time", "share"), tuple(rows))
+    return Table(("case", "kernel", "calls", "time", "share"), tuple(rows), (_OF_KERNELS,))
 
 
 def products(profiles: Sequence[Profile]) -> Table:

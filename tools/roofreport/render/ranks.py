@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -35,7 +36,8 @@ def _rows(series: Series, ranks: Sequence[int]) -> list[_Row]:
         why = point.doubt or places.apart(series.points[0].case, point.case)
         communication = point.communication if point.ranks > 1 else None
         origin = f"measured; {why}" if why else "measured"
-        width = half_width(point.case)
+        half = half_width(point.case)
+        width = None if math.isnan(half) else half
         times = (point.computation, communication)
         rows.append(_Row(series, point.ranks, point.seconds, width, *times, origin, is_in_doubt=bool(why)))
     model = series.model

@@ -52,7 +52,7 @@ def sweep_table(found: Sequence[Series]) -> Table:
         ("family", lambda point: words(point.series.family, 60)),
         ("setup", lambda point: words(point.series.rest)),
         ("axis", lambda point: words(point.series.axis, 60)),
-        ("value", lambda point: figure(point.size, "{:g}".format)),
+        ("value", lambda point: figure(point.size, "{:.15g}".format)),
         ("x value", lambda point: ratio(point.size, point.series.sizes[0])),
         ("time", lambda point: figure(point.case.seconds, units.time)),
         ("x time", lambda point: point.over_first(lambda case: case.seconds)),

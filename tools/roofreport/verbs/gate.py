@@ -109,6 +109,8 @@ def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
 
     if args.base and not args.binary:
         raise UnusableInputError("--base needs --binary, the program to compare with it")
+    if not args.binary and (args.flags or args.pairs):
+        raise UnusableInputError("--flag and --pairs are for second runs: name the program with --binary")
     if args.profile and not args.base:
         raise UnusableInputError("--profile needs --base and --binary, the two programs")
     folder = args.state or project_folder.local_results() / f"gate-{group.runs[-1].digest[:12]}"

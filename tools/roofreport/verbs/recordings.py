@@ -30,7 +30,7 @@ ROWS = 20
 _QUESTIONS = (
     ("The profiler against the stopwatch", tables.agreement),
     ("The kernel with most time", tables.leaders),
-    (f"Kernels besides matrix products, from {tables.VISIBLE:.0%} of a step", tables.others),
+    (f"Kernels besides matrix products, from {tables.VISIBLE:.0%} of the kernels' time", tables.others),
     ("The share of matrix products", tables.products),
     ("Softmax against the products of attention", tables.attention),
 )

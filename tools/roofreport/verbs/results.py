@@ -9,7 +9,7 @@ from pathlib import Path
 
 from roofreport.compare import axes
 from roofreport.errors import UnusableInputError
-from roofreport.io import gpt_fast
+from roofreport.io import case_name, gpt_fast
 from roofreport.io.load import load, load_all
 from roofreport.io.result import Case, Result, State, differences, over_processes
 from roofreport.render import formats, ranks, result_tables, roofline, sweeps, training_table
@@ -95,6 +95,9 @@ def _table(args: argparse.Namespace) -> int:
     notes(results)
     if args.repeats and not args.training:
         raise UnusableInputError("--repeats needs --training")
+    if args.training and (args.columns or args.baseline or args.format == "gpt_fast"):
+        given = "--columns" if args.columns else "--baseline" if args.baseline else "--format=gpt_fast"
+        raise UnusableInputError(f"--training has a table of its own: omit {given}")
     if args.format == "gpt_fast":
         _gpt_fast(results, args.output)
         return EXIT_OK
@@ -186,14 +189,24 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
     add_picture(parser)
 
 
+def _axes(result: Result) -> list[str]:
+    """Those of its cases' families, and those that its names have."""
+    found: dict[str, None] = {}
+    for name, case in result.merged().items():
+        family = result.contract.families.get(case_name.family(name))
+        named = [part.partition(":")[0] for part in name.split("/")[1:] if ":" in part]
+        found |= dict.fromkeys([*case.axes, *(axis.name for axis in (family.axes if family else ())), *named])
+    return list(found)
+
+
 def _scaling(args: argparse.Namespace) -> int:
     if args.format != "terminal" and not args.points:
         raise UnusableInputError("--format needs --points")
     result = _loaded(args.result)
     found = growth.find([*result.merged().values()], result.contract, args.axis)
     if not found:
-        there = list(dict.fromkeys(axis for case in result.merged().values() for axis in case.axes))
-        if args.axis and (unknown := [axis for axis in args.axis if axis not in there]):
+        there = _axes(result)
+        if unknown := [axis for axis in args.axis if axis.rpartition(".")[2] not in there]:
             raise UnusableInputError(f"{args.result}: no case has the axis {unknown[0]}; there are {', '.join(there)}")
         what = (
             f"{', '.join(args.axis)}: fewer than {growth.FEWEST_POINTS} measured points"

@@ -73,7 +73,10 @@ def _given(args: argparse.Namespace) -> list[Result]:
         raise UnusableInputError(f"--filter={args.filter}: {error}") from error
     results = load_all(args.results)
     notes(results)
-    return [replace(one, cases=tuple(case for case in one.cases if chosen.search(case.name))) for one in results]
+    kept = [replace(one, cases=tuple(case for case in one.cases if chosen.search(case.name))) for one in results]
+    if any(one.cases for one in results) and not any(one.cases for one in kept):
+        raise UnusableInputError(f"--filter={args.filter} matches no case of these files")
+    return kept
 
 
 def _spread(args: argparse.Namespace) -> int:
