@@ -72,6 +72,14 @@ Seconds MeasuredSeconds(const std::deque<Outcome>& outcomes) {
   return seconds;
 }
 
+// Whether every measured repetition has a counter.
+bool HaveAll(const std::deque<Outcome>& outcomes, std::string_view counter) {
+  return std::ranges::all_of(outcomes, [&](const Outcome& outcome) {
+    return outcome.verdict != Verdict::kMeasured ||
+           std::ranges::any_of(outcome.counters, [&](const auto& one) { return one.first == counter; });
+  });
+}
+
 // The library divides times by the number of iterations, which for an aggregate is that of the repetitions.
 void SetTimes(double real, double cpu, Run& run) {
   const bool is_ratio = run.run_type == Run::RT_Aggregate && run.aggregate_unit == benchmark::kPercentage;
@@ -139,8 +147,10 @@ std::vector<Run> ResultRuns(const Session& session, const std::vector<Run>& runs
       const Seconds seconds = MeasuredSeconds(outcomes);
       if (seconds.real.size() < 2) continue;
       SetTimes(Aggregated(run.aggregate_name, seconds.real), Aggregated(run.aggregate_name, seconds.cpu), run);
-      // JSON has no NaN: the "cv" of a counter that is always 0.
-      std::erase_if(run.counters, [](const auto& counter) { return !IsFigure(counter.second.value); });
+      // JSON has no NaN: the "cv" of a counter that is always 0. And "mean of 3" is not that of the two that have it.
+      std::erase_if(run.counters, [&](const auto& counter) {
+        return !IsFigure(counter.second.value) || !HaveAll(outcomes, counter.first);
+      });
     } else {
       const Outcome& outcome = outcomes.at(static_cast<std::size_t>(run.repetition_index));
       if (outcome.verdict == Verdict::kInterrupted) continue;

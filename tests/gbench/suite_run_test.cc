@@ -227,6 +227,24 @@ TEST_F(SuiteRunTest, TheConsoleMayHaveAggregatesAloneWhileFilesHaveAllRows) {
   EXPECT_THAT(console_, Not(HasSubstr("  n:16/cache:warm     ")));
 }
 
+TEST_F(SuiteRunTest, AggregatesAreOfCountersThatAllRepetitionsHave) {
+  const std::vector<double> seconds = {1e-3, 10};  // of the repetitions: the second has too few samples for an interval
+  std::size_t builds = 0;
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({4}), [this, step = seconds[builds++]] { device_.fake_clock.Advance(step); });
+  });
+  options_.repetitions = 2;
+  EXPECT_EQ(RunFromTheStart({PlannedOf(family, {{"cache", "warm"}})}), 0);
+  const nlohmann::json rows = RowsWritten();
+  ASSERT_EQ(rows.size(), 2 + 4);
+  EXPECT_TRUE(rows[0].contains("ci"));
+  EXPECT_FALSE(rows[1].contains("ci"));
+  for (const int row : {2, 3, 4, 5}) {
+    EXPECT_FALSE(rows[row].contains("ci")) << rows[row];
+    EXPECT_TRUE(rows[row].contains("samples")) << rows[row];
+  }
+}
+
 TEST_F(SuiteRunTest, AnInterruptedRunIsOneLineOfTheJournal) {
   options_.repetitions = 5;
   state_->Interrupt(SIGINT);
