@@ -85,7 +85,8 @@ TEST(CompareTensors, IntegersMustBeEqual) {
   EXPECT_FALSE(CompareTensors(reference.add(1), reference, exact, "y").ok());
   // Neighbors that double precision takes for equal.
   const at::Tensor large = at::tensor({int64_t{1} << 62}, at::kLong);
-  EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: off in 1 of 1"));
+  EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()),
+              HasSubstr("wrong y: off in 1 of 1"));
 }
 
 TEST(CompareTensors, RoundedIntegersAreNextToTheirReference) {
