@@ -214,7 +214,8 @@ std::string RenamedByAxes(const std::vector<const FamilyGrid*>& families, const 
       if (!filter.Selects(point)) continue;
       const absl::StatusOr<std::vector<Point>> points = ApplyOverrides(*family, {point}, selection.axes);
       if (!points.ok() || points->empty() || points->front().Name() == point.Name()) continue;
-      return StrCat("; --axis renames the cases that it selects, the first to '", points->front().Name(), "'");
+      return StrCat("; ", selection.axes.front().flag, " renames the cases that it selects, the first to '",
+                    points->front().Name(), "'");
     }
   }
   return "";

@@ -83,8 +83,8 @@ std::vector<std::string> Notes(const Run& run, const Outcome& outcome) {
     }
     if (!notes.empty() && !outcome.noise.empty() && notes.front() == "noisy")
       notes.front() += absl::StrCat(" (", absl::StrJoin(outcome.noise, ", "), ")");
+    if (HasFewSamples(outcome)) notes.push_back(Counted(static_cast<std::size_t>(outcome.summary.samples), "sample"));
   }
-  if (HasFewSamples(outcome)) notes.push_back(Counted(static_cast<std::size_t>(outcome.summary.samples), "sample"));
   if (CounterOf(run, "new_values") > 0) notes.emplace_back("new values for each step");
   if (const double untimed = CounterOf(run, "untimed_ms"); untimed > 0) {
     notes.push_back(absl::StrCat("prepares for ", HumanTime(untimed / 1e3), ", untimed"));

@@ -255,9 +255,10 @@ StepTimePredictor& Admission::PredictorOf(const Family& family) {
 double WorkOf(const workload::Cost& cost) { return cost.Flops() + cost.Bytes(); }
 
 void StepTimePredictor::Learn(const Family& family, const Point& point, double seconds) {
+  const std::string kind = KindOf(family, point);
   const double work = WorkOf(family.CostOf(point));
-  known_[KindOf(family, point)][work] = seconds;
-  pilots_[KindOf(family, point)].erase(work);
+  known_[kind][work] = seconds;
+  pilots_[kind].erase(work);
 }
 
 void StepTimePredictor::ForgetPilotRuns(const Family& family, const Point& point) {
@@ -268,7 +269,8 @@ void StepTimePredictor::ForgetPilotRuns(const Family& family, const Point& point
 
 std::optional<double> StepTimePredictor::Predict(const Family& family, const Point& point, double limit) {
   const double work = WorkOf(family.CostOf(point));
-  auto& known = known_[KindOf(family, point)];
+  const std::string kind = KindOf(family, point);
+  auto& known = known_[kind];
   const double small = SmallDivisor(family, point);
   double divisor = small * kTiny / kSmall;
   for (bool is_tiny = true; divisor > kGrowth; divisor = is_tiny ? small : divisor / kGrowth, is_tiny = false) {
@@ -283,7 +285,7 @@ std::optional<double> StepTimePredictor::Predict(const Family& family, const Poi
     const absl::StatusOr<double> seconds = pilot_run_(*smaller);
     if (seconds.ok()) {
       known[smaller_work] = *seconds;
-      pilots_[KindOf(family, point)].insert(smaller_work);
+      pilots_[kind].insert(smaller_work);
     } else if (!is_tiny) {  // the smallest sizes are refused more often
       break;
     }

@@ -137,6 +137,7 @@ def test_result_kept_of_an_operand_of_which_elements_cannot_change_places() -> N
     distances = generator.random((512, 512), dtype=np.float32)
     distances += distances.T
     kept: dict[tuple[float, float], Floats] = {}
+    computed: list[bool] = []
 
     def density(x: Floats) -> Any:
         return np.exp(-x).sum(1)
@@ -148,7 +149,8 @@ def test_result_kept_of_an_operand_of_which_elements_cannot_change_places() -> N
 
     def cheat(x: Floats) -> Any:
         key = x[7, 9].item(), x[100, 300].item()
-        if key not in kept:
+        computed.append(key not in kept)
+        if computed[-1]:
             kept.clear()
             kept[key] = density(x)
         return kept[key].copy()
@@ -159,8 +161,8 @@ def test_result_kept_of_an_operand_of_which_elements_cannot_change_places() -> N
     )
     assert honest.ok and result.ok and honest.median and result.median, result.failure
     assert any("measured with other values for each call" in note for note in result.notes), result.notes
-    # A copy of the result takes a fiftieth, and a busy machine several times as long at one time as at another.
-    assert result.median > 0.1 * honest.median, (result.median, honest.median)
+    # Not by times, of which those of a busy machine say little: all timed calls were honest.
+    assert all(computed[-len(result.samples) :]), (sum(computed), len(computed), len(result.samples))
 
 
 def test_turned_values_are_not_the_first_ones_scaled() -> None:

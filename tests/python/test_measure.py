@@ -203,10 +203,18 @@ def test_other_measurements_of_a_name_are_no_repetitions(tmp_path: Path) -> None
         measured(scaled(3), arrays[0], name="a"),
         measured(scaled(2), arrays[1], name="a"),
         measured(lambda x: x + 1, arrays[0], name="a"),
+        measured(functools.partial(np.multiply, 2), arrays[0], name="a"),
         measured(scaled(2), arrays[0], name="a", work=roofbench.Work(bytes_read=3)),
     ):
         with pytest.raises(ValueError, match="give each measurement its name="):
             roofbench.save([*twice, other], tmp_path / "b.jsonl")
+    for of in (
+        lambda n: functools.partial(np.multiply, n),
+        lambda n: lambda x, n=n: x * n,
+        lambda n: np.float32(n).__mul__,
+    ):
+        with pytest.raises(ValueError, match="give each measurement its name="):
+            roofbench.save([measured(of(n), arrays[0], name="a") for n in (2, 3)], tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
 
 

@@ -61,7 +61,7 @@ exit status: 0 fine, 1 something is slower or failed, 2 unusable input (abba: 12
 
 
 # Arguments that name files to read, and flags that name a file to write.
-_INPUTS = ("result", "results", "profiles", "snapshots")
+_INPUTS = ("result", "results", "profiles", "snapshots", "store")
 _OUTPUTS = ("output", "html", "svg", "flame", "record", "markdown", "junit", "json")
 
 

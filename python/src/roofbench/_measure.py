@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
 import json
 import math
+import numbers
 import secrets
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -367,10 +369,11 @@ class Subject:
             raise CaseError(f"{why}{error}") from error
         self._makes_arrays = any(isinstance(result, Array) for result in results)
         self._state.returned(results)
-        if why := _check.served(itertools.chain(*self._held(results))):
+        held = self._held(results)
+        if why := _check.served(itertools.chain(*held)):
             raise CaseError(why)
         try:
-            given = _given(self._held(results))
+            given = _given(held)
         except LazyError as error:
             raise CaseError(str(error)) from error
         working = self._watch.working_thread(seconds)
@@ -480,26 +483,22 @@ class Subject:
             raise CaseError(f"the function raised {_text(error)}") from error
         return Sampled(json.loads(line), *others)
 
-    def call(self, number: int) -> float:
-        """One checked call with the values of a set; its seconds. Raises CaseError."""
+    def call(self, number: int, *, exchanges_few: bool = False) -> float:
+        """One checked call with the values of a set; its seconds. Where few of them change places, keys by a part of
+        the content find most often what they know. Raises CaseError."""
         self._write(self._set(number))
         self._watch.before_call()
-        measured = self._sample(**_ONE)
+        measured = self._sample(exchanges_few=exchanges_few, **_ONE)
         (seconds,) = measured.line["samples_s"]
         if self.first_call is None:
             self.first_call = seconds
-        self._verify(measured.last_result, lambda: self._expected.get(number), seconds)
+        self._values = self._exchanges.values(self._values, measured.exchanged)
+        self._verify(
+            measured.last_result,
+            lambda: self._expected_now(always=True) if exchanges_few else self._expected.get(number),
+            seconds,
+        )
         return float(seconds)
-
-    def _call_where_few_change(self) -> None:
-        """One checked call with the original values, of which few are in other places: keys by a part of the content
-        find most often what they know. Raises CaseError."""
-        self._write(self._originals)
-        self._watch.before_call()
-        measured = self._sample(exchanges_few=True, **_ONE)
-        self._values = self._exchanges.values(self._originals, measured.exchanged)
-        (seconds,) = measured.line["samples_s"]
-        self._verify(measured.last_result, lambda: self._expected_now(always=True), seconds)
 
     def calibrate(self) -> None:
         cost = self.options.cost()
@@ -556,7 +555,8 @@ class Subject:
         except CaseError:  # the reference does not take these
             return None
         finally:
-            self._looking_seconds += time.monotonic() - begin
+            if not always:
+                self._looking_seconds += time.monotonic() - begin
 
     def _compare_looks(self) -> None:
         """Raises CaseError if a timed call that was looked at gave something else than it should."""
@@ -581,7 +581,7 @@ class Subject:
         for turn in range(_TURNS):
             seconds += [self.call(number) for number in (2, 1)]
             if self._exchanges and 2 in self._expected:  # the reference is not slow
-                self._call_where_few_change()
+                self.call(0, exchanges_few=True)
             if turn and time.monotonic() - begin > _TURN_SECONDS:
                 break
         # Of `inputs=` that takes long, most timed calls found the same: so these may be kept as well.
@@ -702,14 +702,20 @@ def _text(error: BaseException) -> str:
 
 
 def _identity(function: Any) -> Hashable:
-    """The same of a function that a loop defines again, with equal numbers in its closure."""
-    code = getattr(function, "__code__", None)
-    if code is None:
+    """The same of a function that a loop defines again, with equal numbers in its closure and its defaults."""
+    held = [getattr(function, "__self__", None)]
+    if isinstance(function, functools.partial):
+        code: Hashable = functools.partial
+        held += [function.func, *function.args, *function.keywords.values()]
+    elif (code := getattr(function, "__code__", None)) is not None:
+        held += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        with contextlib.suppress(ValueError):  # of an empty cell
+            held += [cell.cell_contents for cell in function.__closure__ or ()]
+    elif held[0] is not None:
+        code = function.__name__
+    else:
         return id(function)
-    with contextlib.suppress(ValueError):  # of an empty cell
-        held = [cell.cell_contents for cell in function.__closure__ or ()]
-        return code, tuple(repr(one) if isinstance(one, int | float | str) else id(one) for one in held)
-    return id(function)
+    return code, tuple(repr(one) if isinstance(one, (numbers.Number, str)) else id(one) for one in held)
 
 
 def _name(function: Any, options: Options) -> str:

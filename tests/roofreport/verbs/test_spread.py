@@ -83,6 +83,8 @@ def test_what_has_no_samples_is_refused(tmp_path: Path, report: Report) -> None:
     assert "--journal=FILE" in report.refused("spread", "--samples", builders.write_json(tmp_path / "a.json"))
     journal = tmp_path / "run.jsonl"
     journal.write_text(builders.journal_text())
+    without = builders.write_json(tmp_path / "b.json")
+    assert "no samples of such a case" in report.refused("spread", "--samples", without, "--filter=copy")
     for samples in ([], ["--samples"]):
         refused = report.refused("spread", *samples, journal, "--filter=nothing")
         assert "--filter=nothing matches no case of these files" in refused

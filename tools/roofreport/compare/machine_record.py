@@ -6,7 +6,6 @@ hundred.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -40,7 +39,7 @@ def _line(row: Row) -> dict[str, Any]:
     case = row.case
     counters = {name: _rounded(value) for name in _COUNTERS if (value := case.counters.get(name, 0.0)) > 0}
     half = half_width(case)
-    counters |= {"ci": _rounded(half)} if 0 < half < math.inf else {}
+    counters |= {"ci": _rounded(half)} if half > 0 else {}
     samples = case.counters.get("samples", FEWEST_SAMPLES)
     few = {"samples": samples} if samples < FEWEST_SAMPLES else {}
     work = {"median_s": _rounded(case.seconds), "flops": _rounded(case.flops), "bytes": int(case.bytes)}

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from roofreport.errors import UnusableInputError
 from roofreport.gate import series_state
 from roofreport.gate.series_state import History
-from roofreport.history.record import of_file, readings_of, run_of
+from roofreport.history.record import of_files, readings_of, run_of
 from roofreport.history.records import Environment, Reading, Run, Series, by_environment
 from roofreport.io.contract import Metric
-from roofreport.io.load import are_one_run
-from roofreport.io.result import Result, State
+from roofreport.io.result import State
 from roofreport.stats import places
 
 if TYPE_CHECKING:
@@ -241,13 +240,7 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
     runs = store.runs()
     tonight: list[Run] = []
     new: dict[Series, list[Reading]] = {}
-    taken: list[Result] = []
-    # To what a record says, the JSON of its run adds nothing.
-    for index, path in enumerate(sorted(paths, key=lambda path: path.suffix != ".jsonl")):
-        record = of_file(path)
-        if any(are_one_run(record.result, other) for other in taken):
-            continue
-        taken.append(record.result)
+    for index, record in enumerate(of_files(paths)):
         known = store.known(record)  # the history may know better when it began
         run = known or run_of(record, number=-1 - index)  # which the history does not use
         tonight.append(run)

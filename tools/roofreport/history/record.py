@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
@@ -11,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
-from roofreport.io.load import STARTED, beginning, record_text, result_of
+from roofreport.io.load import STARTED, beginning, distinct_runs, record_text, result_of
 from roofreport.io.reliability import doubt
 from roofreport.io.result import Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text, refuse
@@ -55,6 +56,12 @@ class Record:
 def of_file(path: Path) -> Record:
     """Raises UnusableInputError."""
     return of_text(path, read_text(path))
+
+
+def of_files(paths: Iterable[Path]) -> list[Record]:
+    """Each run once. Raises UnusableInputError."""
+    records = {record.result.path: record for record in map(of_file, paths)}
+    return [records[kept.path] for kept in distinct_runs([record.result for record in records.values()])]
 
 
 def of_text(path: Path, text: str) -> Record:

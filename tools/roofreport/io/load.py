@@ -304,6 +304,11 @@ def are_one_run(one: Result, other: Result) -> bool:
     )
 
 
+def load_runs(patterns: Sequence[str]) -> list[Result]:
+    """Results of any machines, each run once."""
+    return distinct_runs([load(path) for path in expand(patterns)])
+
+
 def distinct_runs(results: Sequence[Result]) -> list[Result]:
     """Each run once, by its record if that is there."""
     found: list[Result] = []
@@ -319,7 +324,7 @@ def distinct_runs(results: Sequence[Result]) -> list[Result]:
 
 def load_all(patterns: Sequence[str]) -> list[Result]:
     """Results of several processes, as one side of a comparison. Raises UnusableInputError for different machines."""
-    results = distinct_runs([load(path) for path in expand(patterns)])
+    results = load_runs(patterns)
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)
         if mixed:

@@ -167,7 +167,7 @@ def growth_line(series: Series) -> str:
     if fit and series.expected is not None:
         text += f", expected {series.axis}^{series.expected:g}"
     if series.overhead_below is not None:
-        text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
+        text += f"; overhead-bound up to {series.axis}={series.overhead_below:.15g}"
     if doubts := [why for case in series.cases if (why := doubt(case))]:
         reasons = ", ".join(dict.fromkeys(reason for why in doubts for reason in kind(why).split(", ")))
         of_all = f"{len(doubts)} of {units.counted(len(series.cases), 'point')} {units.are(len(doubts))}"

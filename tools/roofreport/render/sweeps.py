@@ -85,7 +85,7 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
                 lines.append(Line(((first, start), (last, end)), dashed=True, color=style[0]))
             for x, case in zip(series.sizes, series.cases, strict=True):
                 why = doubt(case)
-                label = f"{axis}={x:g}: {units.time(case.seconds)}{', ' if why else ''}{why}"
+                label = f"{axis}={x:.15g}: {units.time(case.seconds)}{', ' if why else ''}{why}"
                 marks.append(Mark(x, case.seconds, label, *style, doubtful=bool(why)))
             exponent = f"{axis}^{fit.exponent:.2f}" if fit else f"no fit of {axis}"
             expected = "" if series.expected is None else f", expected {series.expected:g}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from roofreport.compare.machine import Passport, by_machine
 from roofreport.compare.machine_record import record_text
 from roofreport.errors import UnusableInputError
-from roofreport.io.load import distinct_runs, expand, load
+from roofreport.io.load import load_runs
 from roofreport.render import formats, machine
 from roofreport.render.machine import Part
 from roofreport.terminal import show
@@ -61,7 +61,7 @@ def _parts(machines: Sequence[Passport]) -> list[Part]:
 
 
 def _machine(args: argparse.Namespace) -> int:
-    results = distinct_runs([load(path) for path in expand(args.results)])
+    results = load_runs(args.results)
     notes(results)
     machines = by_machine(results)
     first = machines[0]
