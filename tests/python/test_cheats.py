@@ -156,9 +156,12 @@ def test_result_kept_of_an_operand_of_which_elements_cannot_change_places() -> N
         return kept[key].copy()
 
     options = _FEW | {"max_samples": 200, "max_time": 0.2}
-    honest, result = (
-        roofbench.measure(one, distances, reference=checked, cache="warm", **options) for one in (density, cheat)
-    )
+    honest = roofbench.measure(density, distances, reference=checked, cache="warm", **options)
+    for _ in range(5):  # on a busy machine copies take as long as the work at times
+        kept.clear()
+        result = roofbench.measure(cheat, distances, reference=checked, cache="warm", **options)
+        if not result.ok or any("measured with other values" in note for note in result.notes):
+            break
     assert honest.ok and result.ok and honest.median and result.median, result.failure
     assert any("measured with other values for each call" in note for note in result.notes), result.notes
     # Not by times, of which those of a busy machine say little: all timed calls were honest.
